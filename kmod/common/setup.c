@@ -12,7 +12,7 @@
  * waits for the work item
  *
  *	until it is done, a minute at most, if RTNL is free at some moment after the congestion
- *		control is registered: then whoever takes RTNL from then on finds the congestion
+ *		control is registered: a process that takes RTNL later finds the congestion
  *		control, and does not wait for this module;
  *	a second at most, if RTNL is held all the time: the holder may be the one that waits.
  *

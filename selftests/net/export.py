@@ -105,13 +105,13 @@ def test_without_the_module():
 def test_usage():
     """A wrong command line is refused with one line, which names what is allowed."""
     ns = Netns()
-    for line, said in (("x", "x: it tells of all flows, and takes none"),
+    for line, said in (("x", "x: export shows all flows, and has no filter"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
                        ("--flows=1001", "--flows 1001: it is 1 to 1000"),
                        ("--flows=1.5", "--flows 1.5: it is a whole number"),
-                       ("--names", "--names: links are told of with --flows"),
+                       ("--names", "--names: needs --flows"),
                        ("-t x -l 127.0.0.1:1", "--textfile and --listen: choose one"),
-                       ("-t x --host=h", "--host: names are of --listen"),
+                       ("-t x --host=h", "--host: needs --listen"),
                        ("--not", "--not: there are --flows, --host=VALUE, --listen=VALUE, --names, --textfile=VALUE"),
                        *((f"--listen={word}", f"--listen {word}: write ADDR:PORT or [ADDR]:PORT") for word in
                          (":80", "127.0.0.1", "[::1]", "::1", "localhost:80", "127.0.0.1:0", "127.0.0.1:65536"))):

@@ -440,7 +440,7 @@ def test_events():
         said, wrong = process.communicate(timeout=60)
         print("".join(f"# {line}\n" for line in said.splitlines()))
         expect("at the end", (process.returncode, wrong),
-               (0, f"{nr} events told, 0 left out by the kernel, 0 lost\n"))
+               (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
         expect("lines", [line.split()[1] for line in said.splitlines()],
                ["path", "fallback", "return"][:nr])
 
@@ -480,7 +480,7 @@ def test_lost_events():
     expect_in("lost", lost, 40, 79)
     # The missed events that lost messages reported are not counted.
     expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 100, changes + 1)
-    expect("at the end", wrong, f"{len(events)} events told, "
+    expect("at the end", wrong, f"{len(events)} events shown, "
            f"{sum(one['missed'] for one in events)} left out by the kernel, {lost} lost\n")
     # hpccmon reports the lost events also if it is interrupted before it has read any.
     unread.send_signal(signal.SIGINT)
@@ -489,7 +489,7 @@ def test_lost_events():
     # Only the first listener had room for the last change, and for an RTO before it.
     unread = json.loads(said)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
-    expect("unread", wrong, f"0 events told, 0 left out by the kernel, {unread} lost\n")
+    expect("unread", wrong, f"0 events shown, 0 left out by the kernel, {unread} lost\n")
 
 
 def table(ns, width, *words):
@@ -698,7 +698,7 @@ def test_path_without_hpcc():
     pair = Pair()
     listener = pair.listen()
     expect("no switch", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
-           f"hpccmon path: no switch on the way to {pair.addr[1]} has told of itself\n")
+           f"hpccmon path: no switch on the way to {pair.addr[1]} answered\n")
     listener.close()
     pair = Pair(cc=("hpcc", "reno"))
     pair.listen()

@@ -168,7 +168,7 @@ def test_same_name():
     name = name_of(ends[0][0])
     expect("same ends", name_of(ends[1][0]), name)
     expect("message", refused("both", errno.ENOTUNIQ, family.get, **name),
-           "several connections have these ends: ifindex or cookie tells which")
+           "several connections have these ends: give ifindex or cookie")
     for client, index, _ in ends:
         for how in {"ifindex": index}, {"cookie": cookie(client)}:
             found = family.get("flow-get", **name, **how)

@@ -146,7 +146,7 @@ int cmd_events(int argc, char **argv)
 	fprintf(stderr, "listening; Ctrl-C ends\n");
 	listen_on(mon, &listener);
 	monitor_close(mon);
-	fprintf(stderr, "%" PRIu64 " events told, %" PRIu64 " left out by the kernel, %" PRIu64
+	fprintf(stderr, "%" PRIu64 " events shown, %" PRIu64 " left out by the kernel, %" PRIu64
 		" lost\n", listener.events, listener.missed, listener.lost);
 	return 0;
 }

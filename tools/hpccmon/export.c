@@ -3,7 +3,7 @@
  * hpccmon export: counters and flows for Prometheus, as a file for node_exporter's textfile
  * collector or by HTTP.
  *
- *	metrics.c	what is told
+ *	metrics.c	the metrics
  *	serve.c		HTTP
  */
 #include <errno.h>
@@ -92,13 +92,13 @@ int cmd_export(int argc, char **argv)
 			file = optarg;
 	}
 	if (argc > optind)
-		usage("%s: it tells of all flows, and takes none", argv[optind]);
+		usage("%s: export shows all flows, and has no filter", argv[optind]);
 	if (file && where)
 		usage("--textfile and --listen: choose one");
 	if (file && export.hosts)
-		usage("--host: names are of --listen");
+		usage("--host: needs --listen");
 	if (export.names && !export.flows)
-		usage("--names: links are told of with --flows");
+		usage("--names: needs --flows");
 	export.mon = monitor_new();
 	status = file ? write_metrics(&export, file) :
 		 serve_metrics(&export, where ?: LISTEN_DEFAULT);

@@ -9,7 +9,7 @@
  *	flow.c		its answers
  *	why.c		what they mean
  *	units.c json.c	how they are shown
- *	options.c	what commands are told
+ *	options.c	options of commands
  *	entries.c	hpccmon link, hpccmon route
  *
  * and a file for each other command.
@@ -198,8 +198,8 @@ static void help_all(void)
 	printf("usage: hpccmon COMMAND [OPTION]... [ARGUMENT]...\n");
 	for (i = 0; i < NR_COMMANDS; i++)
 		help(&commands[i]);
-	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) tells more.\n"
-	       "\"hpccmon --version\" tells which one this is.\n"
+	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) explains the output.\n"
+	       "\"hpccmon --version\" prints the version.\n"
 	       "Which hop makes a flow slow? As root, where it sends: \"hpccmon flow --names\".\n");
 }
 

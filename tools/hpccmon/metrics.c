@@ -31,7 +31,7 @@ struct spread {
 };
 
 /* A flow with its own series. */
-struct told {
+struct shown {
 	struct flow	flow;
 	char		labels[LABELS_MAX];
 };
@@ -78,10 +78,10 @@ static const struct spread spreads[] = {
  * @ruled: number of flows that send and use telemetry
  * @bucket: number of these flows by spread and bucket
  * @sum: sum over these flows
- * @told: flows with their own series
- * @nr_told: number of flows in @told
- * @max_told: maximum of @nr_told
- * @worst: the flow in @told that a better one replaces
+ * @shown: flows with their own series
+ * @nr_shown: number of flows in @shown
+ * @max_shown: maximum of @nr_shown
+ * @worst: the flow in @shown that a better one replaces
  */
 struct snapshot {
 	uint64_t	nr;
@@ -90,9 +90,9 @@ struct snapshot {
 	uint64_t	ruled;
 	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];
 	double		sum[NR(spreads)];
-	struct told	*told;
-	unsigned int	nr_told;
-	unsigned int	max_told;
+	struct shown	*shown;
+	unsigned int	nr_shown;
+	unsigned int	max_shown;
 	unsigned int	worst;
 };
 
@@ -124,21 +124,21 @@ static bool is_ruled(const struct flow *flow)
 	return !is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
 }
 
-static void tell(struct snapshot *snap, const struct flow *flow)
+static void show_flow(struct snapshot *snap, const struct flow *flow)
 {
 	unsigned int i;
 
-	if (snap->nr_told < snap->max_told) {
-		snap->told[snap->nr_told++].flow = *flow;
-		if (snap->nr_told < snap->max_told)
+	if (snap->nr_shown < snap->max_shown) {
+		snap->shown[snap->nr_shown++].flow = *flow;
+		if (snap->nr_shown < snap->max_shown)
 			return;
-	} else if (snap->max_told && is_better(flow, &snap->told[snap->worst].flow)) {
-		snap->told[snap->worst].flow = *flow;
+	} else if (snap->max_shown && is_better(flow, &snap->shown[snap->worst].flow)) {
+		snap->shown[snap->worst].flow = *flow;
 	} else {
 		return;
 	}
-	for (snap->worst = 0, i = 1; i < snap->nr_told; i++)
-		if (is_better(&snap->told[snap->worst].flow, &snap->told[i].flow))
+	for (snap->worst = 0, i = 1; i < snap->nr_shown; i++)
+		if (is_better(&snap->shown[snap->worst].flow, &snap->shown[i].flow))
 			snap->worst = i;
 }
 
@@ -163,7 +163,7 @@ static void flow_take(const struct flow *flow, void *data)
 		snap->mode[flow->mode]++;
 	if (flow->fell_back < NR(snap->fell_back))
 		snap->fell_back[flow->fell_back]++;
-	tell(snap, flow);
+	show_flow(snap, flow);
 	if (!is_ruled(flow))
 		return;
 	snap->ruled++;
@@ -205,7 +205,7 @@ static void put_numbers(FILE *to, const struct snapshot *snap)
 			snap->fell_back[i]);
 	head(to, "hpcc_flows_untold", "gauge",
 	     "Flows without series of their own, beyond what --flows allows.");
-	fprintf(to, "hpcc_flows_untold %" PRIu64 "\n", snap->nr - snap->nr_told);
+	fprintf(to, "hpcc_flows_untold %" PRIu64 "\n", snap->nr - snap->nr_shown);
 }
 
 static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
@@ -236,10 +236,10 @@ static void put_flow_value(FILE *to, const struct snapshot *snap, const char *na
 	unsigned int i;
 
 	head(to, name, "gauge", help);
-	for (i = 0; i < snap->nr_told; i++)
-		if (!is_classic(&snap->told[i].flow))
-			fprintf(to, "%s{%s} %.10g\n", name, snap->told[i].labels,
-				value(&snap->told[i].flow));
+	for (i = 0; i < snap->nr_shown; i++)
+		if (!is_classic(&snap->shown[i].flow))
+			fprintf(to, "%s{%s} %.10g\n", name, snap->shown[i].labels,
+				value(&snap->shown[i].flow));
 }
 
 static void put_flow_modes(FILE *to, const struct snapshot *snap)
@@ -249,10 +249,10 @@ static void put_flow_modes(FILE *to, const struct snapshot *snap)
 
 	head(to, "hpcc_flow_info", "gauge",
 	     "1; which response a flow runs, and why it fell back last.");
-	for (i = 0; i < snap->nr_told; i++) {
-		flow = &snap->told[i].flow;
+	for (i = 0; i < snap->nr_shown; i++) {
+		flow = &snap->shown[i].flow;
 		fprintf(to, "hpcc_flow_info{%s,mode=\"%s\",fell_back=\"%s\"} 1\n",
-			snap->told[i].labels, mode_text(flow->mode),
+			snap->shown[i].labels, mode_text(flow->mode),
 			fell_back_text(flow->fell_back));
 	}
 }
@@ -266,13 +266,13 @@ static void put_flow_came(FILE *to, const struct snapshot *snap)
 	unsigned int i;
 
 	head(to, came, "counter", "Options with telemetry that came.");
-	for (i = 0; i < snap->nr_told; i++)
-		fprintf(to, "%s{%s} %u\n", came, snap->told[i].labels,
-			snap->told[i].flow.received);
+	for (i = 0; i < snap->nr_shown; i++)
+		fprintf(to, "%s{%s} %u\n", came, snap->shown[i].labels,
+			snap->shown[i].flow.received);
 	head(to, ignored, "counter", "Options (malformed) and records that were ignored.");
-	for (i = 0; i < snap->nr_told; i++) {
-		flow = &snap->told[i].flow;
-		labels = snap->told[i].labels;
+	for (i = 0; i < snap->nr_shown; i++) {
+		flow = &snap->shown[i].flow;
+		labels = snap->shown[i].labels;
 		fprintf(to, "%s{%s,reason=\"malformed\"} %u\n", ignored, labels, flow->malformed);
 		fprintf(to, "%s{%s,reason=\"bad_hop\"} %u\n", ignored, labels, flow->bad_hop);
 		fprintf(to, "%s{%s,reason=\"ts_back\"} %u\n", ignored, labels, flow->ts_back);
@@ -311,12 +311,12 @@ static void put_hops(FILE *to, const struct snapshot *snap, const char *name, co
 	unsigned int i;
 
 	head(to, name, "gauge", help);
-	for (i = 0; i < snap->nr_told; i++) {
-		flow = &snap->told[i].flow;
+	for (i = 0; i < snap->nr_shown; i++) {
+		flow = &snap->shown[i].flow;
 		for (hop = flow->hop; hop < flow->hop + flow->nr_hops; hop++) {
 			if (!hop->known)
 				continue;
-			fprintf(to, "%s{%s,hop=\"%u\"", name, snap->told[i].labels, hop->nr);
+			fprintf(to, "%s{%s,hop=\"%u\"", name, snap->shown[i].labels, hop->nr);
 			if (hop->named)
 				fprintf(to, ",node=\"%u\",port=\"%u\"", hop->node, hop->port);
 			fprintf(to, "} %.10g\n", value(flow, hop));
@@ -326,7 +326,7 @@ static void put_hops(FILE *to, const struct snapshot *snap, const char *name, co
 
 static int by_labels(const void *a, const void *b)
 {
-	return strcmp(((const struct told *)a)->labels, ((const struct told *)b)->labels);
+	return strcmp(((const struct shown *)a)->labels, ((const struct shown *)b)->labels);
 }
 
 /* Series with equal labels make the whole text invalid. Two flows can have equal ends: one ended
@@ -336,22 +336,22 @@ static void label_flows(struct snapshot *snap)
 {
 	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX], bound[32] = "";
 	unsigned int i, kept = 0;
-	struct told *told;
+	struct shown *shown;
 
-	for (i = 0; i < snap->nr_told; i++) {
-		told = &snap->told[i];
+	for (i = 0; i < snap->nr_shown; i++) {
+		shown = &snap->shown[i];
 		*bound = 0;
-		if (told->flow.ifindex)
-			snprintf(bound, sizeof(bound), ",ifindex=\"%u\"", told->flow.ifindex);
-		snprintf(told->labels, sizeof(told->labels), "local=\"%s\",peer=\"%s\"%s",
-			 endpoint_text(&told->flow.local, local),
-			 endpoint_text(&told->flow.peer, peer), bound);
+		if (shown->flow.ifindex)
+			snprintf(bound, sizeof(bound), ",ifindex=\"%u\"", shown->flow.ifindex);
+		snprintf(shown->labels, sizeof(shown->labels), "local=\"%s\",peer=\"%s\"%s",
+			 endpoint_text(&shown->flow.local, local),
+			 endpoint_text(&shown->flow.peer, peer), bound);
 	}
-	qsort(snap->told, snap->nr_told, sizeof(*snap->told), by_labels);
-	for (i = 0; i < snap->nr_told; i++)
-		if (!kept || by_labels(&snap->told[kept - 1], &snap->told[i]))
-			snap->told[kept++] = snap->told[i];
-	snap->nr_told = kept;
+	qsort(snap->shown, snap->nr_shown, sizeof(*snap->shown), by_labels);
+	for (i = 0; i < snap->nr_shown; i++)
+		if (!kept || by_labels(&snap->shown[kept - 1], &snap->shown[i]))
+			snap->shown[kept++] = snap->shown[i];
+	snap->nr_shown = kept;
 }
 
 static void put_flows(FILE *to, struct snapshot *snap)
@@ -410,19 +410,19 @@ static void end_memory(FILE *file)
  */
 char *metrics_text(struct export *export, size_t *length, const char **why)
 {
-	struct snapshot snap = { .max_told = export->flows };
+	struct snapshot snap = { .max_shown = export->flows };
 	char *text, *counted;
 	size_t i, size;
 	FILE *to, *counters = memory(&counted, &size);
 	bool up;
 
-	snap.told = allocated(calloc(snap.max_told + 1, sizeof(*snap.told)));
+	snap.shown = allocated(calloc(snap.max_shown + 1, sizeof(*snap.shown)));
 	up = look(export, &snap, counters, why);
 	if (up)
 		*why = NULL;
 	end_memory(counters);
 	to = memory(&text, length);
-	head(to, "hpcc_up", "gauge", "Whether the kernel told of hpcc: tcp_hpcc is loaded.");
+	head(to, "hpcc_up", "gauge", "Whether tcp_hpcc is loaded.");
 	fprintf(to, "hpcc_up %d\n", up);
 	if (up) {
 		fwrite(counted, 1, size, to);
@@ -430,11 +430,11 @@ char *metrics_text(struct export *export, size_t *length, const char **why)
 		put_numbers(to, &snap);
 		for (i = 0; i < NR(spreads); i++)
 			put_spread(to, &snap, i);
-		if (snap.max_told)
+		if (snap.max_shown)
 			put_flows(to, &snap);
 	}
 	end_memory(to);
 	free(counted);
-	free(snap.told);
+	free(snap.shown);
 	return text;
 }

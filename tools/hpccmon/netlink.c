@@ -241,7 +241,7 @@ static int dump_once(struct monitor *mon, struct dump *dump)
 }
 
 /* Result of a request; a module that is being unloaded counts as not loaded. */
-static int told(struct monitor *mon, int err, const char **why)
+static int request_result(struct monitor *mon, int err, const char **why)
 {
 	if (err == EPROTONOSUPPORT)
 		err = ENOENT;
@@ -273,7 +273,7 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 		dump.peers = true;
 		err = dump_once(mon, &dump);
 	}
-	return told(mon, err, why);
+	return request_result(mon, err, why);
 }
 
 /* As monitor_dump(), but an error ends the program. */
@@ -298,7 +298,7 @@ void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void 
 
 	nlh->nlmsg_type = mon->family;
 	nlh->nlmsg_seq = ++mon->seq;
-	if (told(mon, ask(mon, nlh, fn, data), &why))
+	if (request_result(mon, ask(mon, nlh, fn, data), &why))
 		die("%s", why);
 }
 
@@ -344,7 +344,7 @@ int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char 
 
 	err = err ?: ask(mon, request(mon, buf, mon->family, HPCC_CMD_COUNTERS_GET, NLM_F_DUMP),
 			 count_message, &count);
-	return told(mon, err, why);
+	return request_result(mon, err, why);
 }
 
 /* ---- Events ---------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ void monitor_listen(struct monitor *mon)
 
 /**
  * monitor_lost() - number of messages that did not fit in our socket
- * @mon: a monitor that listens
+ * @mon: a monitor after monitor_listen()
  *
  * Return: number since the last call.
  */
@@ -405,7 +405,7 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
 
 /**
  * monitor_recv() - receive the events of one message of the kernel
- * @mon: a monitor that listens
+ * @mon: a monitor after monitor_listen()
  * @fn: gets them
  * @data: of @fn
  * @lost: number of lost messages, if known

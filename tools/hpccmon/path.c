@@ -281,7 +281,7 @@ static int find_path(const char *host, const char *port, bool json)
 	if (!search.found)
 		die("no flow to %s runs hpcc here; --port opens a connection", host);
 	if (!search.flow.nr_hops)
-		die("no switch on the way to %s has told of itself", host);
+		die("no switch on the way to %s answered", host);
 	show_path(&search, host, json);
 	return 0;
 }

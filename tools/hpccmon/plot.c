@@ -63,7 +63,7 @@ static void draw_hops(FILE *to, const struct samples *samples, const char *label
 		fprintf(to, "%s$hops0 using 1:%u with lines lw 1.5 title \"hop %u\"", h ? ", " : "",
 			column + 2 * h, h + 1);
 	if (!track->hops)
-		fprintf(to, "NaN title \"no hop was told of\"");
+		fprintf(to, "NaN title \"no data of hops\"");
 	fputc('\n', to);
 }
 

@@ -34,7 +34,7 @@
 struct client {
 	struct MHD_Connection	*connection;	/* NULL: unused */
 	uint64_t		since_ms;
-	bool			asked;		/* the request is complete */
+	bool			complete;		/* the request is complete */
 	bool			ended;		/* we have closed it */
 };
 
@@ -181,7 +181,7 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	(void)upload_size;
 	(void)state;
 	if (client)
-		client->asked = true;
+		client->complete = true;
 	if (!is_our_name(server->export, connection))
 		return refuse(connection, MHD_HTTP_FORBIDDEN, "this Host is not ours: --host\n");
 	if (strcmp(url, "/metrics"))
@@ -215,8 +215,8 @@ static void make_room(struct server *server, const struct client *newest)
 		nr++;
 		if (client == newest)
 			continue;
-		if (!oldest || client->asked < oldest->asked ||
-		    (client->asked == oldest->asked && client->since_ms < oldest->since_ms))
+		if (!oldest || client->complete < oldest->complete ||
+		    (client->complete == oldest->complete && client->since_ms < oldest->since_ms))
 			oldest = client;
 	}
 	if (nr > CONNECTIONS_MAX)

@@ -129,7 +129,7 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 	if (other_rules(flow, text, size))
 		return text;
 	if (!hop && flow->receiver) {
-		snprintf(text, size, "the receiver computes W; no echo has told of links yet");
+		snprintf(text, size, "the receiver computes W; no echo has arrived yet");
 		return text;
 	}
 	if (!hop) {

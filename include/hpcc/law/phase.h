@@ -4,12 +4,12 @@
  *
  * Hops p n + 1 .. p n + n write records into a request with n slots and phase p. Requests of one
  * connection differ in n: one that shares its header with an echo has one slot. So the sender keeps
- * the hop to ask next, not a count of requests, and each request asks a range of hops that contains
- * it. A round over H hops then takes
+ * the next hop to address, not a count of requests, and each request addresses a range of hops that
+ * contains it. A round over H hops then takes
  *
  *	ceil(H / n) requests of n slots each, at most H in any mixture
  *
- * as long as requests that ask for a hop beyond HPCC_PHASES have two slots or more: with one slot
+ * as long as requests that address a hop beyond HPCC_PHASES have two slots or more: with one slot
  * the 3 bits of the phase name no later hop.
  */
 #ifndef _HPCC_LAW_PHASE_H
@@ -61,19 +61,19 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
 /**
  * hpcc_phase_quiet() - hops that a request addressed and that wrote no record
  * @opt: head of the request, as it arrived
- * @told: hops that wrote a record, hop h in bit h - 1
+ * @written: hops that wrote a record, hop h in bit h - 1
  * @full: no slot was left
  *
  * Hops after the last record of a full request are not included: they may have had no slot.
  *
- * Return: bit mask of hops, as in @told.
+ * Return: bit mask of hops, as in @written.
  */
-static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 told, bool full)
+static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 written, bool full)
 {
 	u32 first = (opt->flags & HPCC_OPT_F_PHASE) * opt->nr;
-	u32 end = full ? fls(told) : opt->hops;
+	u32 end = full ? fls(written) : opt->hops;
 
-	return (BIT(end) - 1) & ~(BIT(first) - 1) & ~told;
+	return (BIT(end) - 1) & ~(BIT(first) - 1) & ~written;
 }
 
 #endif /* _HPCC_LAW_PHASE_H */

@@ -97,19 +97,19 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
  * @p: parameters
  * @seq: sequence number of the data that triggered it
  * @qlen: the queue that the data met, time units
- * @told: the receiver computes W: U is from the last response or audit, and does not include later
- *	reports
+ * @receiver: the receiver computes W: U is from the last response or audit, and does not include
+ *	later reports
  *
  * Ignore data that were sent before Wc was last synchronised: W already reacted to them.
  *
  * Return: whether U changed.
  */
 static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p,
-				     u32 seq, u64 qlen, bool told)
+				     u32 seq, u64 qlen, bool receiver)
 {
 	u64 u_q24 = hpcc_link_u(p, qlen, 1, 1);
 
-	if ((!told && u_q24 <= a->U_q24) ||
+	if ((!receiver && u_q24 <= a->U_q24) ||
 	    (a->started && (s32)(seq - a->last_update_seq) < 0))
 		return false;
 	a->U_q24 = u_q24;

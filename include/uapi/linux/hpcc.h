@@ -46,7 +46,7 @@
  * Report record (REPORT), whose scale, hops and flags are zero; kind is enum hpcc_report:
  *	2:4  zero:44  N:16		N is 1 .. HPCC_REPORT_N_MAX
  *	1:4  id:4  zero:8  seq:16  W:32	W in units of W_init / HPCC_WINDOW_ONE, not above that
- *	4:4  zero:44  signal:16		what a CSIG tag said behind TPID: T:3 R:1 S:5 LM:7
+ *	4:4  zero:44  signal:16		the CSIG tag behind TPID: T:3 R:1 S:5 LM:7
  * and always both of these, with one id; T of 0 ns switches off:
  *	3:4  id:4  maxStage:8  settle:7  per_rtt:1  eta:10  T:30
  *	3:4  id:4  zero:1  W_min:11  W:16  W_ai:28
@@ -68,11 +68,11 @@
 
 #define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
 #define HPCC_CAP_QUIET		0x02	/* understands quiet hops in an ECHO */
-#define HPCC_CAP_PROBES		0x04	/* asks by probes, and wants answers */
-#define HPCC_CAP_REPORT		0x08	/* wants to be told N by REPORT */
-#define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
-#define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
-#define HPCC_CAP_INT		0x40	/* the same of INT-MD */
+#define HPCC_CAP_PROBES		0x04	/* sends requests in probes, which need answers */
+#define HPCC_CAP_REPORT		0x08	/* accepts N by REPORT */
+#define HPCC_CAP_WINDOW		0x10	/* computes W at the request of a sender */
+#define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and has B of some links */
+#define HPCC_CAP_INT		0x40	/* decodes INT-MD, and has B of some links */
 #define HPCC_CAP_IFA		0x80	/* decodes IFA 2.0 */
 #define HPCC_CAP_CSIG		0x100	/* pops CSIG tags, and reflects signals */
 
@@ -118,8 +118,8 @@ enum hpcc_report {
 /*
  * Flags of the head's last byte.
  *
- * PHASE: an option with room for n records asks only the hops after the first
- * PHASE x n for one, so that a path longer than one option is read in turns.
+ * PHASE: an option with space for n records addresses only the hops after the first
+ * PHASE x n. So the requests read a path with more hops than records part by part.
  *
  * PROMPT (FORWARD, ANSWERED, IDENTIFY): the sender's window is small; acknowledge at
  * once.
@@ -149,7 +149,7 @@ enum {
 	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
 	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written; 0: always */
-	TCA_HPCC_IDENTIFY,	/* u8, 1: tell node, port and B to who asks */
+	TCA_HPCC_IDENTIFY,	/* u8, 1: answer IDENTIFY with node, port and B */
 	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
 	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
 	TCA_HPCC_INT_DSCP,	/* u8, marks packets with INT-MD, 1 .. HPCC_INT_DSCP_MAX */
@@ -167,7 +167,7 @@ enum {
 #define HPCC_STAMP_INT		0x4	/* pushes INT metadata */
 #define HPCC_STAMP_IFA		0x8	/* pushes IFA metadata */
 #define HPCC_STAMP_CSIG		0x10	/* writes CSIG tags */
-#define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes CSIG tags, where a segment asks for one */
+#define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes CSIG tags, where a segment requests one */
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
@@ -226,7 +226,7 @@ enum hpcc_marking {
  * @HPCC_UNSTAMPED_NO_OPTION: TCP without a telemetry option to fill in
  * @HPCC_UNSTAMPED_MALFORMED: truncated, or lengths that contradict each other
  * @HPCC_UNSTAMPED_FULL: no slot is free, or 15 hops were passed
- * @HPCC_UNSTAMPED_PHASE: the option asks later hops only
+ * @HPCC_UNSTAMPED_PHASE: the option addresses later hops only
  * @HPCC_UNSTAMPED_NO_MEMORY: the header could not be made writable
  * @__HPCC_UNSTAMPED_MAX: number of reasons
  */

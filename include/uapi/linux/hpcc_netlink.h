@@ -62,7 +62,7 @@ enum {
 	HPCC_A_FLOW_RPORT,	/* u16 */
 	HPCC_A_FLOW_COOKIE,	/* u64, SO_COOKIE */
 	HPCC_A_FLOW_IFINDEX,	/* u32, SO_BINDTOIFINDEX; not there: not bound */
-	HPCC_A_FLOW_IDENTIFY,	/* flag: for 10 s, links are asked who they are; CAP_NET_ADMIN */
+	HPCC_A_FLOW_IDENTIFY,	/* flag: request the identities of links, for 10 s; CAP_NET_ADMIN */
 	HPCC_A_FLOW_EVENT,	/* u32, enum hpcc_event */
 	HPCC_A_FLOW_MODE,	/* u32, enum hpcc_flow_mode */
 	HPCC_A_FLOW_WHY,	/* u32, enum hpcc_flow_why */
@@ -75,14 +75,14 @@ enum {
 	HPCC_A_FLOW_T,		/* u64, ns */
 	HPCC_A_FLOW_INC_STAGE,	/* u32 */
 	HPCC_A_FLOW_N,		/* u32, as the receiver measured it; not there: configured */
-	HPCC_A_FLOW_SAMPLE,	/* u32, ns from one request to the next; 0: all segments ask */
+	HPCC_A_FLOW_SAMPLE,	/* u32, ns from one request to the next; 0: in all segments */
 	HPCC_A_FLOW_RECEIVER,	/* flag: the receiver computes W */
 	HPCC_A_FLOW_PROBES,	/* flag: probes carry requests */
 	HPCC_A_FLOW_HOPS,	/* u32, hops of the path */
 	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each hop that is known */
-	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, no hop tells its load */
-	HPCC_A_FLOW_MISSED,	/* u32, events since the last one that were too many to tell */
-	HPCC_A_FLOW_RECEIVED,	/* u32, options with telemetry that came */
+	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, hops have no load */
+	HPCC_A_FLOW_MISSED,	/* u32, events suppressed by the rate limit since the last one */
+	HPCC_A_FLOW_RECEIVED,	/* u32, received options with telemetry */
 	HPCC_A_FLOW_MALFORMED,	/* u32, options that were ignored */
 	HPCC_A_FLOW_BAD_HOP,	/* u32, records that were ignored: of no hop of the path */
 	HPCC_A_FLOW_TS_BACK,	/* u32, the same: ts did not advance */

@@ -161,10 +161,10 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 	return NULL;
 }
 
-/* Write a note. @said has all members except key and stamp. The note replaces, in this order: a
+/* Write a note. @note has all members except key and stamp. The note replaces, in this order: a
  * note with the same key, a free note, the oldest note.
  */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note said)
+static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note note)
 {
 	/* Among notes of one jiffy, bits of the key choose. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -172,22 +172,22 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
 
 	lockdep_assert_held(ref->lock);
 	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		struct hpcc_note *note = &ref->way[i];
+		struct hpcc_note *old = &ref->way[i];
 
-		if (note->key == ref->key) {
-			place = note;
+		if (old->key == ref->key) {
+			place = old;
 			break;
 		}
-		if (place->key && (!note->key ||
-				   hpcc_note_age(note) > hpcc_note_age(place)))
-			place = note;
+		if (place->key && (!old->key ||
+				   hpcc_note_age(old) > hpcc_note_age(place)))
+			place = old;
 	}
 	WRITE_ONCE(place->key, ref->key);
 	place->stamp = (u32)jiffies;
-	place->prior_hold = said.prior_hold;
-	place->other = said.other;
-	place->caps = said.caps;
-	place->done = said.done;
+	place->prior_hold = note.prior_hold;
+	place->other = note.other;
+	place->caps = note.caps;
+	place->done = note.done;
 }
 
 /**
@@ -195,7 +195,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @said: the note
+ * @note: the note
  * @payer: socket whose cgroup is charged for the table
  *
  * An existing note stays: the SYN is a copy of one that was already answered.
@@ -203,7 +203,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
  * Context: LOCAL_IN.
  */
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		      struct hpcc_note said, const struct sock *payer)
+		      struct hpcc_note note, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
@@ -211,7 +211,7 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, said);
+		hpcc_note_write(&ref, note);
 	spin_unlock_bh(ref.lock);
 }
 
@@ -228,19 +228,19 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 				    u32 irs)
 {
-	struct hpcc_note said = {};
+	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
-	struct hpcc_note *note;
+	struct hpcc_note *found;
 
 	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) ||
 	    !hpcc_note_seen(&ref))
-		return said;
+		return note;
 	spin_lock_bh(ref.lock);
-	note = hpcc_note_find(&ref);
-	if (note)
-		said = *note;
+	found = hpcc_note_find(&ref);
+	if (found)
+		note = *found;
 	spin_unlock_bh(ref.lock);
-	return said;
+	return note;
 }
 
 /**
@@ -248,19 +248,19 @@ struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tup
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @said: the note
+ * @note: the note
  * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
  */
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		     struct hpcc_note said, const struct sock *payer)
+		     struct hpcc_note note, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
-	said.done = true;
+	note.done = true;
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, payer, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, said);
+		hpcc_note_write(&ref, note);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
@@ -278,23 +278,23 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 				 const struct hpcc_arrival *in)
 {
-	struct hpcc_note said = {};
+	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
-	struct hpcc_note *note;
+	struct hpcc_note *found;
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) &&
 	    hpcc_note_seen(&ref) && (!in || hpcc_arrival_intact(in))) {
 		spin_lock_bh(ref.lock);
-		note = hpcc_note_find(&ref);
-		if (note) {
-			said = *note;
-			WRITE_ONCE(note->key, 0);
+		found = hpcc_note_find(&ref);
+		if (found) {
+			note = *found;
+			WRITE_ONCE(found->key, 0);
 		}
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
-	return said;
+	return note;
 }
 
 /**
@@ -353,7 +353,7 @@ u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
  */
 void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind)
 {
-	struct hpcc_note said = {
+	struct hpcc_note note = {
 		.prior_hold = prior_hold,
 		.other = kind == HPCC_OPT_KIND_OTHER,
 		.caps = caps,
@@ -361,7 +361,7 @@ void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kin
 	struct hpcc_tuple tuple;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), said, NULL);
+	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), note, NULL);
 }
 
 /**

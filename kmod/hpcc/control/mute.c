@@ -142,17 +142,17 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @tp: its socket
  * @flow: its flow
  * @presence: options of ours in the segment
- * @asks: it has data and space for a request, and a request is due
+ * @request: it has data and space for a request, and a request is due
  *
  * Context: LOCAL_OUT.
  */
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
-		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks)
+		   struct hpcc_flow *flow, enum hpcc_presence presence, bool request)
 {
 	u32 pause = READ_ONCE(flow->mute.pause);
 
 	if (READ_ONCE(flow->mute.state) && !hpcc_is_pure(seg))
-		return asks && hpcc_mute_tries(seg, tp, flow);
+		return request && hpcc_mute_tries(seg, tp, flow);
 	if (presence == HPCC_DUPLICATE && !pause && hpcc_mute_lost(seg, flow)) {
 		hpcc_mute_pause(seg, flow);
 		return false;

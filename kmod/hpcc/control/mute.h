@@ -9,7 +9,7 @@
 bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
-		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks);
+		   struct hpcc_flow *flow, enum hpcc_presence presence, bool request);
 
 /**
  * hpcc_mute_paused() - whether a pause began since the last call

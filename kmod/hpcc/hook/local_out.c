@@ -142,9 +142,9 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Write a FORWARD or IDENTIFY of at most @room bytes to @p; @asks: carrier of the request. */
+/* Write a FORWARD or IDENTIFY of at most @room bytes to @p; @carrier: that of the request. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      const struct hpcc_carrier_ops *asks, u8 *p, u32 room)
+			      const struct hpcc_carrier_ops *carrier, u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -165,8 +165,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	hpcc_request_count(flow, hpcc_peek(tp->tcp_clock_cache), READ_ONCE(flow->requests));
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks != &hpcc_tcp_option && asks->probes_only)) {
-		opt.nr = !!asks->fill;
+	} else if (unlikely(carrier != &hpcc_tcp_option && carrier->probes_only)) {
+		opt.nr = !!carrier->fill;
 		phase = 0;
 	} else {
 		next_hop = READ_ONCE(flow->next_hop);
@@ -178,36 +178,36 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		WRITE_ONCE(flow->sent.prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
-	if (unlikely(asks != &hpcc_tcp_option && asks->fill) && opt.type == HPCC_OPT_FORWARD)
-		asks->fill(flow, p + HPCC_OPT_HEAD_LEN);
+	if (unlikely(carrier != &hpcc_tcp_option && carrier->fill) && opt.type == HPCC_OPT_FORWARD)
+		carrier->fill(flow, p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(opt.nr);
 }
 
-/* Whether W fits into @room, together with a request if the segment @asks. */
-static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
+/* Whether W fits into @room, together with the @request. */
+static bool hpcc_window_fits(const struct hpcc_flow *flow, bool request, u32 room)
 {
-	if (!asks)
+	if (!request)
 		return room >= hpcc_opt_len(1);
 	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop));
 }
 
 /* Like hpcc_options_write(), with W: after a request of one record, or before an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   const struct hpcc_carrier_ops *asks, u32 room, u8 *out,
+			   const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
 			   u32 *forward, u32 *echo)
 {
 	u32 len;
 
-	if (asks)
-		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
+	if (carrier)
+		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
 	len = *forward + hpcc_window_write(flow, out + *forward);
-	if (!asks && hpcc_echo_pending(flow))
+	if (!carrier && hpcc_echo_pending(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
 	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
 	return len + *echo;
 }
 
-/* Write the options of a segment to @out: a request if it @asks, and an echo if records are stored.
+/* Write the options of a segment to @out: a request if there is a @carrier, and stored records.
  * If both are due, each gets one record. FORWARD comes first, because switches read only the first
  * option of our kind. If the request needs more slots, the next segment gets the echo. N goes after
  * an echo, W before it; parameters take the place of a request.
@@ -215,25 +215,26 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * Return: their length. *@forward and *@echo are the lengths of request and echo.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      const struct hpcc_carrier_ops *asks, u32 room, u8 *out, u32 *forward,
-			      u32 *echo)
+			      const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
+			      u32 *forward, u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
 
-	if (unlikely(hpcc_window_pending(flow)) && hpcc_window_fits(flow, asks, room))
-		return hpcc_window_and(flow, tp, asks, room, out, forward, echo);
-	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
+	if (unlikely(hpcc_window_pending(flow)) && hpcc_window_fits(flow, carrier, room))
+		return hpcc_window_and(flow, tp, carrier, room, out, forward, echo);
+	if (carrier && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 		/* The path may drop this segment because of its option, see hpcc_mute_rto(). */
 		hpcc_request_params(flow);
 		return hpcc_params_write(flow, tp, out);
 	}
-	if (asks && hpcc_echo_pending(flow) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
-		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
+	if (carrier && hpcc_echo_pending(flow) &&
+	    !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
+		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
-	} else if (asks) {
-		*forward = hpcc_forward_write(flow, tp, asks, out, room);
+	} else if (carrier) {
+		*forward = hpcc_forward_write(flow, tp, carrier, out, room);
 	} else if (room >= 2 * hpcc_opt_len(1) && hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
 		*echo += hpcc_report_write(flow, out + *echo);
@@ -246,15 +247,15 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 /* Like hpcc_options_write(), with a stored signal: after a request, or alone. */
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			    const struct hpcc_carrier_ops *asks, u32 room, u8 *out,
+			    const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
 			    u32 *forward, u32 *echo)
 {
 	if (likely(!hpcc_signal_pending(flow)))
-		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
-	if (asks && room >= 2 * hpcc_opt_len(1))
-		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
-	else if (asks)
-		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
+		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
+	if (carrier && room >= 2 * hpcc_opt_len(1))
+		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
+	else if (carrier)
+		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
 	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
@@ -282,7 +283,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
-	const struct hpcc_carrier_ops *asks = NULL;
+	const struct hpcc_carrier_ops *carrier = NULL;
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room;
@@ -295,8 +296,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_pace_first(sk, seg->skb->len);
 	if (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 				      data && hpcc_request_due(flow, tcp_sk(sk)))
-		asks = &hpcc_tcp_option;
-	if (!asks && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
+		carrier = &hpcc_tcp_option;
+	if (!carrier && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
 	    !hpcc_signal_pending(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
@@ -305,13 +306,13 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
 	if (unlikely(hpcc_may_be_mute(flow, presence)) &&
 	    !hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
-			   data && asks && room >= hpcc_opt_len(1)))
+			   data && carrier && room >= hpcc_opt_len(1)))
 		return;
-	if (asks)
-		asks = hpcc_request_by(seg, sk, flow, &room);
+	if (carrier)
+		carrier = hpcc_request_by(seg, sk, flow, &room);
 
 	len = room < hpcc_opt_len(1) ? 0 :
-	      hpcc_with_signal(flow, tcp_sk(sk), asks, room, out, &forward, &echo);
+	      hpcc_with_signal(flow, tcp_sk(sk), carrier, room, out, &forward, &echo);
 	if (room < hpcc_opt_len(1) && !(data && READ_ONCE(flow->probes)))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)
@@ -319,9 +320,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
-		asks = &hpcc_tcp_option;
-	if (unlikely(asks != &hpcc_tcp_option && asks->push) ?
-	    !asks->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0)) {
+		carrier = &hpcc_tcp_option;
+	if (unlikely(carrier != &hpcc_tcp_option && carrier->push) ?
+	    !carrier->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -335,8 +336,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
 	else if (forward)
 		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
-	if (unlikely(asks != &hpcc_tcp_option))
-		hpcc_count_rcu(net, asks->sent);
+	if (unlikely(carrier != &hpcc_tcp_option))
+		hpcc_count_rcu(net, carrier->sent);
 }
 
 /**

@@ -334,7 +334,8 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 }
 
 /* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
- * cb->args[2]: the sender of the request may read the names of links, whoever reads the answer.
+ * cb->args[2]: the sender of the request may read the names of links; the process
+ * that reads the answer does not matter.
  */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
@@ -383,7 +384,7 @@ static struct sock *hpcc_flow_only(struct genl_info *info)
 	sock_put(another);
 	sock_put(sk);
 	NL_SET_ERR_MSG(info->extack,
-		       "several connections have these ends: ifindex or cookie tells which");
+		       "several connections have these ends: give ifindex or cookie");
 	return ERR_PTR(-ENOTUNIQ);
 }
 

@@ -357,7 +357,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u32 head = hpcc_head_pack(opt) + nr;
 	struct hpcc_opt waits;
 	bool full = true;
-	u32 told = 0;
+	u32 written = 0;
 	u32 i, hop;
 	u64 word;
 
@@ -385,21 +385,21 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			full = false;
 			continue;
 		}
-		told |= BIT(hop - 1);
+		written |= BIT(hop - 1);
 		WRITE_ONCE(flow->echo.records[hop - 1], word);
 	}
 	for (i = 0; i < nr; i++)
 		WRITE_ONCE(flow->echo.records[opt->hops + i],
 			   get_unaligned_be64(nodes + i * HPCC_RECORD_LEN));
 	if (opt->type == HPCC_OPT_FORWARD && flow->caps & HPCC_CAP_QUIET)
-		hpcc_put_map(flow->echo.records, hpcc_phase_quiet(opt, told, full),
+		hpcc_put_map(flow->echo.records, hpcc_phase_quiet(opt, written, full),
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
 }
 
-/* Add all stored quiet marks to @map, the mark of one hop. Skip hops in @told, which are in the
+/* Add all stored quiet marks to @map, the mark of one hop. Skip hops in @written, which are in the
  * echo already.
  */
-static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
+static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 written)
 {
 	u64 *records = flow->echo.records;
 	u64 word;
@@ -407,7 +407,7 @@ static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
 
 	for (i = 0; i < HPCC_HOPS_MAX; i++) {
 		word = READ_ONCE(records[i]);
-		if (word && !(told & BIT(i)) && !(word & HPCC_WORD_HOP_MASK) &&
+		if (word && !(written & BIT(i)) && !(word & HPCC_WORD_HOP_MASK) &&
 		    cmpxchg(&records[i], word, 0) == word)
 			map |= word;
 	}
@@ -431,7 +431,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	u32 head = READ_ONCE(flow->echo.head);
 	u32 at = READ_ONCE(flow->echo.next);
 	struct hpcc_opt opt = {};
-	u32 told = 0;
+	u32 written = 0;
 	u32 slots, i;
 	u64 word;
 
@@ -445,15 +445,15 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		/* Meanwhile another CPU may store a record of a hop that this echo already
 		 * has.
 		 */
-		if (told & BIT(at) || !READ_ONCE(flow->echo.records[at]))
+		if (written & BIT(at) || !READ_ONCE(flow->echo.records[at]))
 			continue;
 		word = xchg(&flow->echo.records[at], 0);
 		if (!word)
 			continue;
-		told |= BIT(at);
+		written |= BIT(at);
 		if (!(word & HPCC_WORD_HOP_MASK)) {
-			word = hpcc_echo_map(flow, word, told);
-			told |= word >> HPCC_WORD_MAP_SHIFT;
+			word = hpcc_echo_map(flow, word, written);
+			written |= word >> HPCC_WORD_MAP_SHIFT;
 		}
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;

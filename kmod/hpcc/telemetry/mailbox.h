@@ -79,7 +79,7 @@ static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_prompt_in() - note whether a request asks for a prompt ACK
+ * hpcc_prompt_in() - note whether a request needs a prompt ACK
  * @flow: a flow
  * @opt: head of the request
  *
@@ -92,7 +92,7 @@ static inline void hpcc_prompt_in(struct hpcc_flow *flow, const struct hpcc_opt 
 }
 
 /**
- * hpcc_prompt_take() - whether a request since the last call asked for a prompt ACK
+ * hpcc_prompt_take() - whether a request since the last call needs a prompt ACK
  * @flow: a flow
  *
  * Context: socket lock.
