@@ -24,7 +24,7 @@ from lib.kernel import KernelLog, allow, allowed, module_file, users
 from lib.ktap import defer, expect, expect_in, main, skip_all
 from lib.net import Netns, Pair
 from lib.packet import Sniffer
-from lib.path import Path, know, known, said, say
+from lib.path import Path, get_links, get_routes, set_links, set_routes
 from lib.qdisc import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
                        RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TC_H_ROOT, attr)
 from lib.tcp import get_cc, pattern, set_cc, transfer
@@ -265,10 +265,10 @@ def test_tables():
     it may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks that.
     """
     ns = Netns()
-    for name, set_some, told in (
-            ("links", lambda i: know(ns, *[(1 << i % 24, n, 10**9) for n in range(3 * i, 3 * i + 3)]), known),
-            ("routes", lambda i: say(ns, f"10.{i}.0.0/16 1 0", f"11.{i}.0.0/16 - 1"), said)):
-        turn, before = 0, told(ns)
+    for name, set_some, get in (
+            ("links", lambda i: set_links(ns, *[(1 << i % 24, n, 10**9) for n in range(3 * i, 3 * i + 3)]), get_links),
+            ("routes", lambda i: set_routes(ns, f"10.{i}.0.0/16 1 0", f"11.{i}.0.0/16 - 1"), get_routes)):
+        turn, before = 0, get(ns)
 
         def store():
             try:
@@ -280,7 +280,7 @@ def test_tables():
         def check(error):
             nonlocal turn, before
             expect(f"request for {name}", error, errno.ENOMEM if error else 0)
-            now = told(ns)
+            now = get(ns)
             expect(f"{name} more", len(now) - len(before), 0 if error else 2 + (name == "links"))
             if not error:
                 turn, before = turn + 1, now

@@ -33,8 +33,8 @@ def test_flows():
     flow, = ynl(path.a, "--dump", "flow-get")
     one = ynl(path.a, "--do", "flow-get", "--json", json.dumps({"cookie": cookie(client)}))
     ours, = Family(path.a, "hpcc").dump("flow-get")
-    for told in flow, one, ours:
-        for hop in told["hop"]:
+    for attrs in flow, one, ours:
+        for hop in attrs["hop"]:
             for name in {"age", "held"} & set(hop):
                 del hop[name]
     expect("dump", flow, ours)
@@ -49,8 +49,8 @@ def test_counters():
     """Return the flows sorted by name."""
     path = Path(switches=1)
     transfer((*path.connect(), pattern(100000)))
-    told = ynl(path.a, "--dump", "counters-get")
-    expect("counters", {one["name"]: one["value"] for one in told}, path.a.counters())
+    attrs = ynl(path.a, "--dump", "counters-get")
+    expect("counters", {one["name"]: one["value"] for one in attrs}, path.a.counters())
 
 
 if __name__ == "__main__":

@@ -75,9 +75,9 @@ class Target:
 
     def finding(self, log):
         """Return the lines of a log that show the fault."""
-        told = [line for line in log.splitlines()
+        found = [line for line in log.splitlines()
                 if re.search(r"not so: |runtime error: |^SUMMARY: |Test unit written to", line)]
-        return "\n".join(dict.fromkeys(told))
+        return "\n".join(dict.fromkeys(found))
 
     def reach(self):
         """Return how many regions and branches of the code the corpus reaches, and of how many."""

@@ -295,7 +295,7 @@ class Guest(unittest.TestCase):
         """The error is one line, and no namespace remains."""
         tree_of, tools = self.kernel()
         link = "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
-        for text, said in (
+        for text, message in (
                 ("node ../a\n", "node ../a: a name has"),
                 ("node " + 32 * "a" + "\n", "a name has 1 to 31"),
                 ("node a\nbridge a " + 16 * "b" + "\n", "a name has 1 to 15"),
@@ -312,7 +312,7 @@ class Guest(unittest.TestCase):
                 [RUN, "--tree", tree_of, "--rw", self.directory.name, "--ro", tools, "--", "sh", "-c",
                  f"{tools}/hpcc-network up {self.directory.name}/plan; echo status $?; ls -A /run/netns"],
                 capture_output=True, text=True, check=False)
-            self.assertIn(said, done.stdout)
+            self.assertIn(message, done.stdout)
             self.assertRegex(done.stdout, r"status 1\s*(ls: .*\s*)?$")
 
     def test_600_namespaces(self):

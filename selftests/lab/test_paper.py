@@ -356,15 +356,15 @@ class Workflow(unittest.TestCase):
             before = {path: path.stat().st_mtime_ns for path in runs.glob("*/*/*/*/results.json")}
             again = self.start(directory)
             self.assertEqual(again.wait(), 1, output.read_text(encoding="utf-8"))
-            said = output.read_text(encoding="utf-8")
+            printed = output.read_text(encoding="utf-8")
             text = (directory / "o/results.rst").read_text(encoding="utf-8")
             after = {path: path.stat().st_mtime_ns for path in runs.glob("*/*/*/*/results.json")}
             figures = sorted(path.name for path in (directory / "o/figures").iterdir())
         self.assertEqual(len(after), 3)
         kept = [path for path, when in before.items() if after[path] == when]
         self.assertTrue(1 <= len(kept) < 3, (before, after))
-        self.assertRegex(said, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them are there already")
-        self.assertRegex(said, "hpcc-paper: failed: rare 30%, hpcc, seed 2: .*workload: 0 flows")
+        self.assertRegex(printed, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them are there already")
+        self.assertRegex(printed, "hpcc-paper: failed: rare 30%, hpcc, seed 2: .*workload: 0 flows")
         self.assertRegex(text, r"rare +30% +hpcc +2 +``.*workload: 0 flows")
         self.assertIn("4, of which 1 failed", text)
         self.assertRegex(text, r"(?m)^hpcc +p50 +[1-9][0-9.]+ ± ")

@@ -67,31 +67,31 @@ class Guest(Case):
     def test_reads_nothing(self):
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
-        said = self.run_command(self.HOST + f"ls . && cat .{secret} etc/passwd root/.profile")
-        self.assertIn("usr", said)
-        self.assertNotIn("password", said.replace("etc/passwd", ""))
+        printed = self.run_command(self.HOST + f"ls . && cat .{secret} etc/passwd root/.profile")
+        self.assertIn("usr", printed)
+        self.assertNotIn("password", printed.replace("etc/passwd", ""))
         for name in "home", "etc", "root", "tmp", "var":
-            self.assertNotIn(name, said.split("cat:")[0].split())
+            self.assertNotIn(name, printed.split("cat:")[0].split())
 
     def test_writes_nothing(self):
         """The program tries to change only files of this test, so that a failure does no harm."""
         mine = self.directory / "mine"
         mine.write_text("mine", encoding="utf-8")
         before = mine.stat()[:7], mine.stat().st_mtime_ns
-        said = self.run_command(self.HOST + f"cd .{self.directory}; echo evil > .{mine}; echo evil > {mine}; "
+        printed = self.run_command(self.HOST + f"cd .{self.directory}; echo evil > .{mine}; echo evil > {mine}; "
                                 f"cd /tmp/host; echo evil > .{mine}; chmod 777 .{mine}; rm -f .{mine}; "
                                 f"echo evil > .{mine}2; mkdir .{mine}3; mknod .{mine}4 b 8 0; echo done")
-        self.assertIn("done", said)
+        self.assertIn("done", printed)
         self.assertEqual(mine.read_text(encoding="utf-8"), "mine")
         self.assertEqual((mine.stat()[:7], mine.stat().st_mtime_ns), before)
         self.assertEqual({path.name for path in self.directory.iterdir()}, {"mine", "out", "stranger.toml"})
 
     def test_opens_nothing_to_write(self):
         """The program only opens files of the system, which changes nothing."""
-        said = self.run_command(self.HOST + "; ".join(
+        printed = self.run_command(self.HOST + "; ".join(
             f"test -e {path} && ((true >> {path}) && echo opens || echo refused)"
             for path in ("usr/bin/env", "proc/sys/kernel/print-fatal-signals")))
-        self.assertEqual((said.count("refused"), said.count("opens")), (2, 0), said)
+        self.assertEqual((printed.count("refused"), printed.count("opens")), (2, 0), printed)
 
     def test_reaches_no_network(self):
         """In the place of the guest's kernel a program tries to reach this host, by TCP and by an abstract name. It
@@ -109,9 +109,9 @@ class Guest(Case):
             kernel.chmod(0o755)
 
             def tried(**env):
-                said = subprocess.run([TOP / "scripts/uml/run.sh", "--tree", self.directory, "--bare", "--confine", "--", "true"],
+                printed = subprocess.run([TOP / "scripts/uml/run.sh", "--tree", self.directory, "--bare", "--confine", "--", "true"],
                                       env=os.environ | env, capture_output=True, text=True, check=False).stdout
-                return [line for line in said.splitlines() if line.startswith(("status", "devices"))]
+                return [line for line in printed.splitlines() if line.startswith(("status", "devices"))]
 
             self.assertEqual(tried(HPCC_CONFINE="off")[:2], ["status 0"] * 2)
             first, second, devices = tried()
@@ -120,9 +120,9 @@ class Guest(Case):
 
     def test_sees_no_devices_and_no_processes(self):
         """The namespace has its own processes, and no socket or device reaches others."""
-        said = self.run_command(self.HOST + "ls proc; ls -d dev run var/run tmp")
-        self.assertLess(len([line for line in said.splitlines() if line.isdigit()]), 20)
-        self.assertEqual(said.count("No such file or directory"), 4)
+        printed = self.run_command(self.HOST + "ls proc; ls -d dev run var/run tmp")
+        self.assertLess(len([line for line in printed.splitlines() if line.isdigit()]), 20)
+        self.assertEqual(printed.count("No such file or directory"), 4)
 
     def test_without_programs(self):
         """Scenarios without programs run confined, too, if the system allows it."""
@@ -253,9 +253,9 @@ class Results(Case):
 class Bounds(Case):
     """Files that never end."""
 
-    def refused(self, name, said, key="cdf"):
+    def refused(self, name, printed, key="cdf"):
         values = {"cdf": {"cdf": name, "load": 0.5, "duration": "1ms"}, "flows": {"flows": name}}[key]
-        with self.assertRaisesRegex(scenario.ScenarioError, said):
+        with self.assertRaisesRegex(scenario.ScenarioError, printed):
             scenario.build({"workload": values}, "x", directory=str(self.directory))
 
     def test_devices(self):

@@ -126,10 +126,10 @@ def unload(ns, wait_s=0, name="tcp_hpcc"):
         if not users(name):
             break
         time.sleep(1)
-    said = ns.run("rmmod", name, check=False)
-    if said and "in use" not in said:
-        raise AssertionError(said)
-    return not said
+    output = ns.run("rmmod", name, check=False)
+    if output and "in use" not in output:
+        raise AssertionError(output)
+    return not output
 
 
 def users(module="tcp_hpcc"):

@@ -60,11 +60,11 @@ def start(ns, *words, **how):
 
 def end(process, what, status=0):
     """Wait until hpccmon ends. Return its output, or its error message if it is expected to fail."""
-    said, wrong = process.communicate(timeout=60)
+    output, wrong = process.communicate(timeout=60)
     if "Sanitizer" in wrong or "runtime error" in wrong:
         raise AssertionError(wrong)
     expect(f"{what}: {wrong.strip()}", process.returncode, status)
-    return wrong if status else said
+    return wrong if status else output
 
 
 def run(ns, *words, status=0, **how):
@@ -76,7 +76,7 @@ def run(ns, *words, status=0, **how):
 def listen(ns, *words):
     """Start "hpccmon events", and wait until it listens."""
     process = start(ns, "events", *words)
-    expect("said", process.stderr.readline(), "listening; Ctrl-C ends\n")
+    expect("output", process.stderr.readline(), "listening; Ctrl-C ends\n")
     return process
 
 

@@ -123,7 +123,7 @@ class Netns:
 
     def flows(self):
         """Return the flows of the namespace."""
-        return [_flow(told) for told in self.dump()]
+        return [_flow(attrs) for attrs in self.dump()]
 
     def ask(self):
         """Request the identities of links, for 10 s or until the next call of paths()."""
@@ -133,9 +133,9 @@ class Netns:
         """Return the links by local port, as {hop: (node, port, bit/s)}, and continue to request
         identities.
         """
-        return {told["lport"]: {hop["hop"]: (hop["node"], hop["port"], hop["rate"])
-                                for hop in told.get("hop", []) if "node" in hop}
-                for told in self.dump(identify=True)}
+        return {attrs["lport"]: {hop["hop"]: (hop["node"], hop["port"], hop["rate"])
+                                for hop in attrs.get("hop", []) if "node" in hop}
+                for attrs in self.dump(identify=True)}
 
     def links(self, sock=None):
         """Return the links on the path of a socket, or of the only flow."""
@@ -191,11 +191,11 @@ class Counters(dict):
                         if value != before[name])
 
 
-def _flow(told):
-    return {"mode": "telemetry" if told["mode"] in ("telemetry", "ignoring") else "classic",
-            "W": told["w"], "Wc": told["wc"], "U_permille": told["u"] * 1000 >> 24, "T_ns": told["t"], "R": told["r"],
-            "hops": told["hops"], "probes": int("probes" in told), "receiver": int("receiver" in told),
-            **{name: told[name] for name in ("laddr", "lport", "raddr", "rport")}}
+def _flow(attrs):
+    return {"mode": "telemetry" if attrs["mode"] in ("telemetry", "ignoring") else "classic",
+            "W": attrs["w"], "Wc": attrs["wc"], "U_permille": attrs["u"] * 1000 >> 24, "T_ns": attrs["t"], "R": attrs["r"],
+            "hops": attrs["hops"], "probes": int("probes" in attrs), "receiver": int("receiver" in attrs),
+            **{name: attrs[name] for name in ("laddr", "lport", "raddr", "rport")}}
 
 
 class Pair:

@@ -19,19 +19,19 @@ def link(node, port, *rate_unit):
     return dict(zip(("node", "port", "rate", "unit"), (node, port, *rate_unit)))
 
 
-def know(ns, *links):
+def set_links(ns, *links):
     """Add links to a host's table: node, port, bit/s, and optionally the bytes of a unit of queue
     depth.
     """
     ns.hpcc().set("link-set", link=[link(*one) for one in links])
 
 
-def forget(ns, *links):
+def delete_links(ns, *links):
     """Delete links from a host's table: node and port."""
     ns.hpcc().set("link-del", link=[link(*one) for one in links])
 
 
-def known(ns):
+def get_links(ns):
     """Return a host's table of links: node, port, bit/s, bytes of a unit."""
     return [tuple(one.values()) for part in ns.hpcc().dump("link-get") for one in part["link"]]
 
@@ -46,12 +46,12 @@ def route(line):
         {name: int(value) for name, value in zip(("where", "carrier"), values) if value != "-"}
 
 
-def say(ns, *lines, how="set", **more):
+def set_routes(ns, *lines, how="set", **more):
     """Add, change or delete routes."""
     ns.hpcc().set(f"route-{how}", route=[route(line) for line in lines], **more)
 
 
-def said(ns):
+def get_routes(ns):
     """Return the routes of a host."""
     return [f"{one['prefix']}/{one['len']} {one.get('where', '-')} {one.get('carrier', '-')}"
             for part in ns.hpcc().dump("route-get") for one in part["route"]]
@@ -73,13 +73,13 @@ def carrier_path(name, **how):
 
 
 def _carrier_path(carrier, stamp, version=4, switches=2, push=None, known=None, delay=DELAY, **sysctls):
-    """Return a path whose hosts know the links of some switches, by default of all, and push tags."""
+    """Return a path whose hosts have the links of some switches in their tables, by default all, and push tags."""
     path = Path(version, switches, carrier=carrier, **sysctls)
     for node in range(1, switches + 1):
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay {delay} node {node} port {port} stamp {stamp}", dev)
     for ns, dev in (path.a, "right"), (path.b, "left"):
-        know(ns, *[(node, port, MBPS * 1000000) for node in range(1, switches + 1) if known is None or node in known
+        set_links(ns, *[(node, port, MBPS * 1000000) for node in range(1, switches + 1) if known is None or node in known
                    for port in (1, 2)])
         if push:
             ns.tc(f"qdisc change dev {dev} root hpcc stamp {push}")
@@ -117,8 +117,8 @@ class Path:
 
     def port(self, node, dev="right"):
         """Return the statistics of a switch's port."""
-        said = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
-        return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
+        qdiscs = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
+        return next(qdisc for qdisc in json.loads(qdiscs) if qdisc["kind"] == "hpcc")
 
     def connect(self, port=5000, cc=None, client=None):
         """Connect a to b. Return both sockets."""

@@ -9,7 +9,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import each, expect, expect_in, main
-from lib.path import CARRIERS, MBPS, carrier_path, falls_back, forget, know, say
+from lib.path import CARRIERS, MBPS, carrier_path, delete_links, falls_back, set_links, set_routes
 from lib.tcp import pattern, set_cc, transfer
 
 BPS = MBPS * 1000000
@@ -53,7 +53,7 @@ def end_to_end(name):
             path.change(2, f"hpcc rate {MBPS // 2}mbit")
             if name != "csig":
                 for ns in path.hosts:
-                    know(ns, (2, 2, BPS // 2))
+                    set_links(ns, (2, 2, BPS // 2))
             client, server = path.connect()
             transfer((client, server, pattern(3000000)))
             before, start = path.port(2)["bytes"], time.monotonic()
@@ -103,7 +103,7 @@ def by_routes(name):
         for carrier, brings in (0, True), (number, False):
             path = carrier_path(name, version=version, carrier=carrier)
             for ns in path.hosts:
-                say(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {number - carrier}")
+                set_routes(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {number - carrier}")
             client, server = path.connect()
             transfer((client, server, pattern(400000)))
             a, b = path.a.counters(), path.b.counters()
@@ -121,7 +121,7 @@ def not_agreed(name):
     for lacks in {"ioam": ("links", "IPv6"), "csig": ("carrier",)}.get(name, ("links", "SACK")):
         path = carrier_path(name, **({"version": 4} if lacks == "IPv6" else {}))
         if lacks == "links":
-            forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
+            delete_links(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
         elif lacks == "SACK":
             path.b.sysctl("net.ipv4.tcp_sack", 0)
         elif lacks == "carrier":

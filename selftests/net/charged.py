@@ -14,7 +14,7 @@ from lib.frames import THREE, cable, ip4, seg4
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import eth
-from lib.path import know
+from lib.path import set_links
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
 MSS, HEAD, OVERHEAD, VLAN = 1000, 54 + len(THREE), 24, 4
@@ -176,7 +176,7 @@ def test_memory_of_connections():
         pair = Pair(qdisc=port + stamp, host_mbps=1000, base_rtt_ns=200000, sample=0, **how)
         if stamp:
             for ns in pair.c, pair.s:
-                know(ns, (1, 1, 10 ** 9))
+                set_links(ns, (1, 1, 10 ** 9))
         ends = connected(pair)
         used = slab_bytes(group)
         for sock in ends:

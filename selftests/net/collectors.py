@@ -85,29 +85,29 @@ def flent(ns):
         raise Skip("needs Flent")
     sys.path.append(FLENT)
     from flent.runners import TcRunner
-    said = ns.run("bash", FLENT + "/flent/scripts/tc_iterate.sh", "-i", "v0", "-I", "0.6", "-l", "1",
+    output = ns.run("bash", FLENT + "/flent/scripts/tc_iterate.sh", "-i", "v0", "-I", "0.6", "-l", "1",
                   "-c", "2", "-H", "localhost")
     runner = TcRunner(interface="v0", interval=0.1, length=1, name="tc", settings=None)
-    found = runner.parse(io.StringIO(said), "")[0]
+    found = runner.parse(io.StringIO(output), "")[0]
     # Flent shows the drops since its last sample, of which the first sample has none.
     expect("drops", {value for _, value in found.pop("dropped")}, {0})
-    return {name: values[0][1] for name, values in found.items()}, said
+    return {name: values[0][1] for name, values in found.items()}, output
 
 
 def test_flent():
     """Flent's tc_iterate.sh and its parser read the statistics of hpcc."""
-    found, said = flent(busy_port())
+    found, output = flent(busy_port())
     expect("names", set(found), {"sent_bytes", "sent_pkts", "overlimits", "requeues", "backlog_bytes",
                                  "backlog_pkts", "backlog_requeues"})
-    check(said, found | {"dropped": FRAMES - HELD})
+    check(output, found | {"dropped": FRAMES - HELD})
 
 
 def test_flent_below_another():
     """Flent omits the root qdisc if there are several qdiscs, and adds up the others."""
     ns = busy_port("qdisc add dev v0 root handle 9: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
                    f"qdisc add dev v0 parent 9:1 {PORT}", f"qdisc add dev v0 parent 9:2 {PORT}")
-    found, said = flent(ns)
-    check(said, found | {"dropped": FRAMES - HELD})
+    found, output = flent(ns)
+    check(output, found | {"dropped": FRAMES - HELD})
 
 
 class Dump(Netlink):

@@ -35,7 +35,7 @@ def tag(kind, bucket, locator, tpid=TPID):
     return struct.pack("!HH", tpid, kind << 13 | bucket << 7 | locator)
 
 
-def asks(kind):
+def request(kind):
     """Return the option of a segment that requests a signal."""
     head = option(FORWARD, (), 3)
     return bytes([head[0], 12]) + head[2:4] + ASK[kind]
@@ -171,7 +171,7 @@ def test_only_probes_come_in():
                 (b"\xff" * 6, {}, False),
                 (b"\1\0\x5e\0\0\1", {}, False)):
             ignored, segs = pair.s.counters()["csig_ignored"], pair.s.snmp("InSegs")
-            sock.send(dst + frame(tag(QLEN, 3, 9), version, options=asks(QLEN), **how)[6:])
+            sock.send(dst + frame(tag(QLEN, 3, 9), version, options=request(QLEN), **how)[6:])
             time.sleep(0.02)
             got = pair.s.snmp("InSegs") - segs, pair.s.counters()["csig_ignored"] - ignored
             expect(f"IPv{version} {dst.hex()} {how}: segments, ignored", got, (taken, not taken))
@@ -230,7 +230,7 @@ def test_port_leaves():
         ("stamp csig", frame(VLAN * 5 + tag(QLEN, 3, 0)), "not_tcp"),
         ("stamp csig", frame(tag(QLEN, 3, 0))[:17], "not_tcp"),
         ("stamp csig", frame(), "off"),
-        ("stamp csig", frame(options=asks(QLEN)), "off"),
+        ("stamp csig", frame(options=request(QLEN)), "off"),
         ("nostamp", frame(tag(QLEN, 3, 0)), "off"),
         ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
     )
@@ -253,7 +253,7 @@ def test_push():
             for stamp in "csig_push", "csig,csig_push":
                 port = FramePort(f"stamp {stamp}", SHAPE)
                 for kind in ABW_C, PD, QLEN:
-                    sent = frame(tags, version, options=asks(kind))
+                    sent = frame(tags, version, options=request(kind))
                     at = 12 + len(tags)
                     got = port.through(sent)
                     expect("the rest", got[:at] + got[at + 4:], sent)
@@ -266,7 +266,7 @@ def test_push():
                 expect("stamped", port.stats()["stamped"], 3)
     port = FramePort("stamp csig_push", SHAPE)
     for fill, grows in (1500 - 20 - 32 - 4, 4), (1500 - 20 - 32 - 3, 0):
-        sent = frame(options=asks(QLEN), payload=bytes(fill))
+        sent = frame(options=request(QLEN), payload=bytes(fill))
         expect("to the MTU", len(port.through(sent)), len(sent) + grows)
     expect("full", port.stats()["unstamped"]["full"], 1)
 
@@ -286,7 +286,7 @@ def test_not_ethernet_any_more():
     with ns:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     defer(sock.close)
-    ours = frame(options=asks(QLEN))[14:]
+    ours = frame(options=request(QLEN))[14:]
     # The bytes of this source address look like a tag.
     like = ours[:12] + struct.pack("!HH", TPID, QLEN << 13) + ours[16:]
     for sent in ours, like:
@@ -305,7 +305,7 @@ def test_captures():
     """
     tags = ["csig.type", "csig.bucket", "csig.locator"]
     record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
-    said = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])
+    packets = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])
     want = []
     # ABW: 5000 and 625 of 10000 are free, in units of 50. QLEN: 20 and 90 us in units of 64 ns.
     for kind, empty, buckets in (ABW_C, 31, (31, 12)), (QLEN, 0, (28, 31)):
@@ -313,7 +313,7 @@ def test_captures():
         for bucket, locator in (empty, 0), (buckets[0], 1), (buckets[1], 2):
             want.append([[str(kind)], [str(bucket)], [str(locator)], *asked, ["1"], []])
         want.append([[], [], [], [str(kind)], ["1"], [str(buckets[1])], ["2"], ["1"], []])
-    expect("packets", [list(packet.values()) for packet in said], want)
+    expect("packets", [list(packet.values()) for packet in packets], want)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, FORWARD, SYN, addresses, option, pseudo, with_csum
-from lib.path import know
+from lib.path import set_links
 from lib.peer import SCALE, T_NS, Link, Peer
 from lib.tcp import pattern, transfer
 
@@ -117,8 +117,8 @@ def test_firewall_bypass():
                 os.write(peer.fd, with_dstopts(packet))
                 expect("filtered socket", select.select([udp], [], [], 0)[0], [])
                 while select.select([peer.fd], [], [], 0.1)[0]:
-                    said = os.read(peer.fd, 1 << 16)
-                    expect("what the host says", (said[6], said[40:42]),
+                    answer = os.read(peer.fd, 1 << 16)
+                    expect("ICMPv6 answer", (answer[6], answer[40:42]),
                            (TCP, struct.pack("!H", 0x1e40)))
                 if not far:
                     peer.seq += len(data)
@@ -147,10 +147,10 @@ def test_checksum_of_another():
         packet = peer.packet(ACK, peer.seq, peer.acked, options,
                              sled(264, 20 + len(options)) + echo)
         os.write(peer.fd, behind(packet, DSTOPTS, headers))
-        said = []
+        found = []
         while select.select([peer.fd], [], [], 0.1)[0]:
-            said.append(os.read(peer.fd, 1 << 16)[6])
-        answers.append(said.count(ICMP6))
+            found.append(os.read(peer.fd, 1 << 16)[6])
+        answers.append(found.count(ICMP6))
     print("# answers to echo requests with a right and a wrong checksum:", answers)
     # If the kernel does not answer the right one, its silence about the wrong one proves nothing.
     if os.uname().release.startswith("6.1."):
@@ -228,7 +228,7 @@ class Host:
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         if ours:
-            know(self.ns, *[(node, port, 400000000) for node in (1, 2, 3) for port in (1, 2)])
+            set_links(self.ns, *[(node, port, 400000000) for node in (1, 2, 3) for port in (1, 2)])
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10 if joins else 0)]
         if joins and virtual_time():
             self.write("/sys/class/net/tun1/gro_flush_timeout", 1000000)
@@ -381,7 +381,7 @@ def compare(count, seed, *options, joins=True):
     """Send the same packets to both hosts. Return the counts of both, and the counters of the
     modules.
     """
-    paths, told = [], []
+    paths, counts = [], []
     for ours in False, True:
         if ours:
             load(Netns())
@@ -391,7 +391,7 @@ def compare(count, seed, *options, joins=True):
         host = Host(ours, joins)
         paths.append(f"{tempfile.gettempdir()}/delivery-{int(ours)}")
         host.run(count, seed, paths[-1], *options)
-        told.append(host.counts())
+        counts.append(host.counts())
     counters = host.ns.counters()
     print("#", counters)
     found = first_difference(*paths)
@@ -399,7 +399,7 @@ def compare(count, seed, *options, joins=True):
         print("\n".join("# " + line for line in found[1]))
         show(host.cc, joins, count, seed, found[0], *options)
     expect(f"seed {seed}: the first batch that differs", found and found[0], None)
-    return told, counters
+    return counts, counters
 
 
 def test_random():
@@ -409,14 +409,14 @@ def test_random():
     for begin in range(0, PACKETS, TURN):
         seed = SEED * 1000 + begin // TURN
         count = min(TURN, PACKETS - begin)
-        told, counters = compare(count, seed)
+        counts, counters = compare(count, seed)
         for name in "report_sent", "report_received":
             expect_in(name, counters[name], count // 1000, count)
         for name in "ioam_received", "ioam_ignored", "ioam_unknown_link":
             expect_in(name, counters[name], count // 5000, count)
-        differ = [f"{name}: {value} without, {told[1][name]} with"
-                  for name, value in told[0].items()
-                  if told[1][name] != value and not may_differ(name, value, told[1][name])]
+        differ = [f"{name}: {value} without, {counts[1][name]} with"
+                  for name, value in counts[0].items()
+                  if counts[1][name] != value and not may_differ(name, value, counts[1][name])]
         for line in differ:
             print("#", line)
         expect(f"seed {seed}: what is counted", differ, [])

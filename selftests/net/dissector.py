@@ -80,8 +80,8 @@ def test_what_hosts_and_switches_write():
             transfer((*ends, pattern(200000, i)))
         segments += sniffer.segments()
     expect_in("segments", len(segments), 100, 10000)
-    said = read_ours([seg.packet for seg in segments], EXPERTS + OF_HEAD + OF_RECORD)
-    for number, (seg, got) in enumerate(zip(segments, said), 1):
+    lines = read_ours([seg.packet for seg in segments], EXPERTS + OF_HEAD + OF_RECORD)
+    for number, (seg, got) in enumerate(zip(segments, lines), 1):
         want = of_segment(seg)
         types.update(want["hpcc.type"])
         for name, values in want.items():
@@ -111,17 +111,17 @@ def test_utilization():
                                          (300, 60, 0, 2), (500, 260, 1000, 2))]
     options.append(option(FORWARD, [record(1, 900, 400, 0, 2)], 11))
     names = ["hpcc.utilization", "hpcc.u", "hpcc.path_change", "hpcc.ts_back"]
-    said = read_ours(segments_of(*options), names, "-o", "hpcc.base_rtt:4096000")[1:]
-    got = [numbers(line["hpcc.utilization"]) for line in said]
+    lines = read_ours(segments_of(*options), names, "-o", "hpcc.base_rtt:4096000")[1:]
+    got = [numbers(line["hpcc.utilization"]) for line in lines]
     expect("d(tx)/d(ts)", [[round(value, 4) for value in values] for values in got],
            [[], [round((50 + 16) / (100 + 256), 4)], [], [], [1.0], []])
-    got = [numbers(line["hpcc.u"]) for line in said]
+    got = [numbers(line["hpcc.u"]) for line in lines]
     expect("u'", [[round(value, 4) for value in values] for values in got],
            [[], [round(100 / 4000 + 66 / 356, 4)], [], [], [1.0], []])
-    expect("path", [len(line["hpcc.path_change"]) for line in said], [0, 0, 0, 1, 0, 0])
-    expect("back", [len(line["hpcc.ts_back"]) for line in said], [0] * 6)
-    said = read_ours(segments_of(*options), names)[1:]
-    expect("u' without T", [line["hpcc.u"] for line in said], [[]] * 6)
+    expect("path", [len(line["hpcc.path_change"]) for line in lines], [0, 0, 0, 1, 0, 0])
+    expect("back", [len(line["hpcc.ts_back"]) for line in lines], [0] * 6)
+    lines = read_ours(segments_of(*options), names)[1:]
+    expect("u' without T", [line["hpcc.u"] for line in lines], [[]] * 6)
 
 
 def test_malformed():
@@ -140,9 +140,9 @@ def test_malformed():
         "W above 1": (option(REPORT, [window]), "hpcc.bad_value"),
         "head only": (b"\xfd\x03\x20", "tcp.options.experimental.data"),
     }
-    said = read_ours(segments_of(*(raw for raw, _ in cases.values())),
+    lines = read_ours(segments_of(*(raw for raw, _ in cases.values())),
                      EXPERTS + ["tcp.options.experimental.data"])[1:]
-    for (what, (_, field)), line in zip(cases.items(), said):
+    for (what, (_, field)), line in zip(cases.items(), lines):
         if what != "head only":
             expect_in(what, len(line[field]), 1, 2)
         expect(f"{what}, the rest", [name for name in EXPERTS if line[name] and name != field], [])
@@ -162,14 +162,14 @@ def test_other_experiments():
                 peer.packet(16, 1, 1, ours)]
     peer.port += 1
     packets += [peer.packet(16, 1, 1, ours), peer.packet(16, 1, 1, option(0, [record(1, 1, 1)]))]
-    said = read_ours(packets, names)
-    expect("type", [line["hpcc.type"] for line in said], [[], [], [], ["1"], ["1"], []])
-    expect("ExID of ours", [line["hpcc.exid"] for line in said],
+    lines = read_ours(packets, names)
+    expect("type", [line["hpcc.type"] for line in lines], [[], [], [], ["1"], ["1"], []])
+    expect("ExID of ours", [line["hpcc.exid"] for line in lines],
            [[], [], ["0x4843"], [], [], []])
-    expect("ExID of others", [bool(line["tcp.options.experimental.exid"]) for line in said],
+    expect("ExID of others", [bool(line["tcp.options.experimental.exid"]) for line in lines],
            [True, True, True, False, False, True])
-    said = read(packets, names[2:])
-    expect("without the script", [bool(line[names[2]]) for line in said], [True] * 6)
+    lines = read(packets, names[2:])
+    expect("without the script", [bool(line[names[2]]) for line in lines], [True] * 6)
 
 
 def test_identity():
@@ -191,9 +191,9 @@ def test_slow_hop():
     sniffer = Sniffer(path.a, "right")
     transfer((*ends, pattern(1000000)))
     names = ["frame.number", "hpcc.hop", "hpcc.utilization", "hpcc.qlen"]
-    said = read_ours([seg.packet for seg in sniffer.segments()], names, "-Y", "hpcc.type == 2")
+    lines = read_ours([seg.packet for seg in sniffer.segments()], names, "-Y", "hpcc.type == 2")
     by_hop = {1: [], 2: [], 3: []}
-    for line in said:
+    for line in lines:
         hops = numbers(line["hpcc.hop"])
         if len(hops) == len(line["hpcc.utilization"]):
             for hop, value in zip(hops, numbers(line["hpcc.utilization"])):

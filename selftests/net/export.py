@@ -32,8 +32,8 @@ NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_h
 def textfile(ns, *words, status=0):
     """Return the output of "hpccmon export --textfile"."""
     folder = tempfile.mkdtemp()
-    said = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
-    expect("said", said, NOT_LOADED if status else "")
+    output = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
+    expect("output", output, NOT_LOADED if status else "")
     expect("files", os.listdir(folder), ["hpcc.prom"])
     expect("mode", oct(os.stat(f"{folder}/hpcc.prom").st_mode & 0o777), "0o644")
     with open(f"{folder}/hpcc.prom", encoding="ascii") as file:
@@ -44,8 +44,8 @@ def serve(ns, *words):
     """Start the server, and wait until it listens."""
     # By default AddressSanitizer keeps 256 MB of freed memory, which would count as the server's.
     process = start(ns, "export", *words, env=os.environ | {"ASAN_OPTIONS": "quarantine_size_mb=1"})
-    said = process.stderr.readline()
-    expect(f"listens: {said}", re.fullmatch(r"http://\S+/metrics; Ctrl-C ends\n", said) is not None, True)
+    output = process.stderr.readline()
+    expect(f"listens: {output}", re.fullmatch(r"http://\S+/metrics; Ctrl-C ends\n", output) is not None, True)
     return process
 
 
@@ -105,7 +105,7 @@ def test_without_the_module():
 def test_usage():
     """A wrong command line is refused with one line, which names what is allowed."""
     ns = Netns()
-    for line, said in (("x", "x: export shows all flows, and has no filter"),
+    for line, output in (("x", "x: export shows all flows, and has no filter"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
                        ("--flows=1001", "--flows 1001: it is 1 to 1000"),
                        ("--flows=1.5", "--flows 1.5: it is a whole number"),
@@ -115,7 +115,7 @@ def test_usage():
                        ("--not", "--not: there are --flows, --host=VALUE, --listen=VALUE, --names, --textfile=VALUE"),
                        *((f"--listen={word}", f"--listen {word}: write ADDR:PORT or [ADDR]:PORT") for word in
                          (":80", "127.0.0.1", "[::1]", "::1", "localhost:80", "127.0.0.1:0", "127.0.0.1:65536"))):
-        expect(line, run(ns, "export", *line.split(), status=USAGE), f"hpccmon export: {said}\n")
+        expect(line, run(ns, "export", *line.split(), status=USAGE), f"hpccmon export: {output}\n")
     server = serve(ns)
     expect("in use", run(ns, "export", status=NOTHING), f"hpccmon export: 127.0.0.1:{PORT}: Address already in use\n")
     stop(server)
@@ -137,29 +137,29 @@ def test_textfile_is_whole():
     with open(name, encoding="ascii") as file:
         pair.connect(listener)
         run(pair.c, "export", "--flows", "-t", name)
-        expect("of who reads", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
+        expect("readers", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
     with open(name, encoding="ascii") as file:
         expect("of who comes", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 21)
     before = os.stat(name)
-    said = run(pair.c, "export", "--flows", "-t", name, status=NOTHING,
+    output = run(pair.c, "export", "--flows", "-t", name, status=NOTHING,
                preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
                                    resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))))
-    expect("too long", said, f"hpccmon export: {name}: File too large\n")
+    expect("too long", output, f"hpccmon export: {name}: File too large\n")
     expect("the one before", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
-    said = run(pair.c, "export", "-t", f"{folder}/none/x", status=NOTHING)
-    expect("no folder", said, f"hpccmon export: {folder}/none/x: No such file or directory\n")
-    said = run(pair.c, "export", "-t", "-", cwd=folder)
-    expect("standard output", (Metrics(said).one("hpcc_up"), os.listdir(folder)), (1, ["hpcc.prom"]))
+    output = run(pair.c, "export", "-t", f"{folder}/none/x", status=NOTHING)
+    expect("no folder", output, f"hpccmon export: {folder}/none/x: No such file or directory\n")
+    output = run(pair.c, "export", "-t", "-", cwd=folder)
+    expect("standard output", (Metrics(output).one("hpcc_up"), os.listdir(folder)), (1, ["hpcc.prom"]))
     with open("/dev/full", "w", encoding="ascii") as full:
         expect("full disk", run(pair.c, "export", "-t", "-", stdout=full, status=NOTHING),
                "hpccmon export: cannot write: No space left on device\n")
     os.mkdir(f"{folder}/dir")
-    said = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
-    expect("a folder", (said, sorted(os.listdir(folder))),
+    output = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
+    expect("a folder", (output, sorted(os.listdir(folder))),
            (f"hpccmon export: {folder}/dir: it is there, and no regular file\n", ["dir", "hpcc.prom"]))
     os.symlink("/dev/null", f"{folder}/link")
-    said = run(pair.c, "export", "-t", f"{folder}/link", status=NOTHING)
-    expect("a device", (said, os.path.islink(f"{folder}/link")),
+    output = run(pair.c, "export", "-t", f"{folder}/link", status=NOTHING)
+    expect("a device", (output, os.path.islink(f"{folder}/link")),
            (f"hpccmon export: {folder}/link: it is there, and no regular file\n", True))
     mask = os.umask(0o077)
     run(pair.c, "export", "-t", name)
@@ -234,7 +234,7 @@ def test_many_flows():
                           and name not in ("hpcc_flow_telemetry_ignored_total", "hpcc_flow_limit_total")}, {nr})
     expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_untold"), 300)
     known = few.labels("hpcc_flow_window_bytes")
-    first = {told["lport"] for told in sorted(pair.c.dump(), key=lambda told: told["cookie"])[:10]}
+    first = {flow["lport"] for flow in sorted(pair.c.dump(), key=lambda flow: flow["cookie"])[:10]}
     expect("the first ones", {int(labels["local"].rpartition(":")[2]) for labels in known}, first)
     for _ in range(20):
         pair.connect(listener)
@@ -266,7 +266,7 @@ def test_fallback():
         others[-1].connect(("127.0.0.1", 5000))
         cookie(others[-1])
     fall_back(flow)
-    expect("the oldest", min(flow.ns.dump(), key=lambda told: told["cookie"])["mode"], "telemetry")
+    expect("the oldest", min(flow.ns.dump(), key=lambda flow: flow["cookie"])["mode"], "telemetry")
     metrics = Metrics(textfile(flow.ns, "--flows=1"))
     expect("flow", [(labels["mode"], labels["fell_back"]) for labels in metrics.labels("hpcc_flow_info")],
            [("classic", "silence")])
@@ -375,15 +375,15 @@ def ended(sock):
         return True
 
 
-def until_ended(others, say):
-    """Return the time until the server has closed all these connections, which send `say` each
+def until_ended(others, payload):
+    """Return the time until the server has closed all these connections, which send `payload` each
     second.
     """
     began = time.monotonic()
     while time.monotonic() - began < 60:
         for sock in others:
             try:
-                sock.send(say)
+                sock.send(payload)
             except OSError:
                 others = [other for other in others if other is not sock]
         if not others:
@@ -496,9 +496,9 @@ def test_names():
     ns = Netns()
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
-    said = start(ns, "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
-    _, wrong = said.communicate(timeout=60)
-    expect("said", (said.returncode, wrong), (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+    process = start(ns, "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
+    _, wrong = process.communicate(timeout=60)
+    expect("output", (process.returncode, wrong), (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
     with open(f"{folder}/x.prom", encoding="ascii") as file:
         expect("up", Metrics(file.read()).one("hpcc_up"), 1)
 

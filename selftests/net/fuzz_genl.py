@@ -36,7 +36,7 @@ class Fuzzer:
         self.names = {cookie(client): name_of(client) | {"cookie": cookie(client)} for client, _ in self.staying}
         self.family = Family(self.pair.c, "hpcc")
         self.family.sock.settimeout(LONGEST_S)
-        self.told = self.refused = 0
+        self.answered = self.refused = 0
 
     def churn(self):
         """End some connections and begin others; let one leave hpcc."""
@@ -105,13 +105,13 @@ class Fuzzer:
             number, found = self.answer(raw)
         except TimeoutError as error:
             raise AssertionError(f"{what}: no answer") from error
-        self.told += not number
+        self.answered += not number
         self.refused += bool(number)
         if want is None:
             expect(f"{what}: refused", number in (errno.EINVAL, errno.ERANGE, errno.ENOENT), True)
         elif want is not ...:
             expect(f"{what}: error", number, 0)
-            expect(f"{what}: told once", len(set(found)), len(found))
+            expect(f"{what}: answered once", len(set(found)), len(found))
             expect(f"{what}: those that stay", sorted(set(found) & set(self.names)), sorted(want))
 
 
@@ -122,8 +122,8 @@ def test_flows():
         if not turn % 50:
             fuzzer.churn()
         fuzzer.step(turn)
-    print(f"# {fuzzer.told} told, {fuzzer.refused} refused")
-    for what in fuzzer.told, fuzzer.refused:
+    print(f"# {fuzzer.answered} answered, {fuzzer.refused} refused")
+    for what in fuzzer.answered, fuzzer.refused:
         expect(f"{what} of {MESSAGES}", what >= MESSAGES // 5, True)
     found = fuzzer.family.dump("flow-get")
     expect("afterwards", set(fuzzer.names) <= {flow["cookie"] for flow in found}, True)
@@ -192,13 +192,13 @@ class Tables:
         if right is not None:
             expect(f"seed {SEED}, {turn}: {table}-{how} {entries} taken", taken, right)
             self.want[table] = after if right else self.want[table]
-        told = [one for part in family.dump(f"{table}-get") for one in part[table]]
-        for one in told:
+        answered = [one for part in family.dump(f"{table}-get") for one in part[table]]
+        for one in answered:
             if table == "route":
                 one["prefix"] = socket.inet_pton(socket.AF_INET6 if ":" in one["prefix"] else socket.AF_INET, one["prefix"])
         if right is None:           # the random bytes may be a valid attribute
-            self.want[table] = {self.name(one): one for one in told}
-        expect(f"seed {SEED}, {turn}: {table}s", {self.name(one): one for one in told}, self.want[table])
+            self.want[table] = {self.name(one): one for one in answered}
+        expect(f"seed {SEED}, {turn}: {table}s", {self.name(one): one for one in answered}, self.want[table])
         return taken
 
 

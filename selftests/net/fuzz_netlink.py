@@ -206,10 +206,10 @@ def test_size_tables():
                                                    "ENOTSUP"), True)
         taken += not error
         send_some(sock, rng.randrange(6))
-        said = turn % 20 == 0 and tx.port()
-        if said:
-            sizes = said["drop_limit"], said["tx_packets"], said["tx_bytes"]
-            expect(f"counters {sizes}", said["tx_bytes"] >= said["tx_packets"], True)
+        stats = turn % 20 == 0 and tx.port()
+        if stats:
+            sizes = stats["drop_limit"], stats["tx_packets"], stats["tx_bytes"]
+            expect(f"counters {sizes}", stats["tx_bytes"] >= stats["tx_packets"], True)
     expect(f"{taken} taken", taken > MESSAGES // 100, True)
     still_works(tx, sock, 50)
 
@@ -296,10 +296,10 @@ def test_parameters():
     pair = Pair()
     client, server = pair.connect()
     rng = random.Random(SEED + 3)
-    told = list(parameters.each())
+    fields = list(parameters.each())
     wrote = 0
     for turn in range(MESSAGES // 2):
-        path, _, name, _, low, high, zero = rng.choice(told)
+        path, _, name, _, low, high, zero = rng.choice(fields)
         file = "/proc/sys/" + path.replace(".", "/")
         with pair.c:
             fd = os.open(file, os.O_RDWR)

@@ -125,8 +125,8 @@ class Ways:
 
     def stats(self):
         """Return the port's qdisc with its statistics."""
-        said = self.port_ns.run("tc", "-s", "-j", "qdisc", "show", "dev", self.port_dev)
-        return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
+        qdiscs = self.port_ns.run("tc", "-s", "-j", "qdisc", "show", "dev", self.port_dev)
+        return next(qdisc for qdisc in json.loads(qdiscs) if qdisc["kind"] == "hpcc")
 
     def run(self, count, *options):
         """Send packets on both ways and compare them. Return the counts of the program."""
@@ -142,10 +142,10 @@ class Ways:
         with self.tx:
             done = subprocess.run(command, check=False, pass_fds=self.tuns, text=True,
                                   stdout=subprocess.PIPE)
-        said = done.stdout
-        print("#", said.strip().replace("\n", "\n# "))
+        output = done.stdout
+        print("#", output.strip().replace("\n", "\n# "))
         expect(f"status of {' '.join(command[1:])}", done.returncode, 0)
-        return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", said)}
+        return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", output)}
 
 
 def through(kind, how, *options, above=""):
@@ -265,9 +265,9 @@ def host(version):
     for program in running:
         print("#", program.communicate()[0].strip())
         expect("status", program.returncode, 0)
-    told = [ns.counters() - old for ns, old in zip((pair.c, pair.s), before)]
-    print("#", moved, "bytes;", *told)
-    for counters in told:
+    changes = [ns.counters() - old for ns, old in zip((pair.c, pair.s), before)]
+    print("#", moved, "bytes;", *changes)
+    for counters in changes:
         for name in ("forward_received", "echo_received", "malformed_ignored",
                      "checksum_ignored", "window_ignored", "unagreed_ignored",
                      "bad_hop_ignored"):

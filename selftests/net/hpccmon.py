@@ -19,7 +19,7 @@ from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import HEAD, Screen, end, listen, program, recorded, run, run_json, start
 from lib.net import Netns, Pair
 from lib.packet import ECHO, option
-from lib.path import MBPS, Path, known, said as routes
+from lib.path import MBPS, Path, get_links, get_routes
 from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
 
@@ -34,20 +34,20 @@ def test_unload():
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)
-    said = run(ns, "flow", status=NOTHING)
+    output = run(ns, "flow", status=NOTHING)
     load(ns)
-    expect("said", said, "hpccmon flow: the kernel does not know hpcc here: modprobe tcp_hpcc "
+    expect("output", output, "hpccmon flow: the kernel does not know hpcc here: modprobe tcp_hpcc "
            "(tcp_hpcc(7))\n")
 
 
 def test_module_goes():
     """The command "events" ends with a message when the module is removed."""
     ns = Netns()
-    heard = listen(ns)
+    listener = listen(ns)
     expect("unload", unload(ns, 100), True)
-    said, wrong = heard.communicate(timeout=60)
+    output, wrong = listener.communicate(timeout=60)
     load(ns)
-    expect("said", (heard.returncode, said, wrong), (NOTHING, "", "hpccmon events: tcp_hpcc was removed\n"))
+    expect("output", (listener.returncode, output, wrong), (NOTHING, "", "hpccmon events: tcp_hpcc was removed\n"))
 
 
 def test_top_while_the_module_goes():
@@ -70,9 +70,9 @@ def test_record_while_the_module_goes():
     recorder = start(ns, "record", "-n", "-o", name, "--delay=0.01")
     time.sleep(0.5)
     expect("unload", unload(ns, 100), True)
-    said = end(recorder, "record", NOTHING)
+    output = end(recorder, "record", NOTHING)
     load(ns)
-    expect("said", said, "hpccmon record: the kernel does not know hpcc here: modprobe tcp_hpcc "
+    expect("output", output, "hpccmon record: the kernel does not know hpcc here: modprobe tcp_hpcc "
            "(tcp_hpcc(7)); what was recorded is whole\n")
     expect("lines", recorded(name), [])
 
@@ -81,7 +81,7 @@ def test_usage():
     """A wrong command line is refused with one line, which names what is allowed."""
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
-    for line, said in (("", ': what? "hpccmon --help" lists the commands'),
+    for line, output in (("", ': what? "hpccmon --help" lists the commands'),
                        ("flows", ": no command flows; there are events, export, flow, link, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
@@ -111,7 +111,7 @@ def test_usage():
                        ("path --port=-5 a", " path: --port -5: it is 1 to 65535"),
                        ("path --port= a", " path: --port : it is 1 to 65535"),
                        ("top", " top: it needs a terminal; --once and --json do not")):
-        expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
+        expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{output}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
                  "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
                  "g::1", "a" * 100, "[" + "1:" * 60):
@@ -228,10 +228,10 @@ def test_other_users():
     pair = Pair()
     pair.connect()
     process = start(pair.c, "flow", "--names", user=1000)
-    said, wrong = process.communicate(timeout=60)
+    output, wrong = process.communicate(timeout=60)
     expect("status, why", (process.returncode, wrong),
            (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
-    expect("the flow", said.startswith(f"{pair.addr[0]}:"), True)
+    expect("the flow", output.startswith(f"{pair.addr[0]}:"), True)
 
 
 def test_which_flows():
@@ -297,7 +297,7 @@ def test_namespace_goes():
     """hpccmon in a namespace that no other process has any more continues, and ends as usual."""
     pair = Pair()
     ends = pair.connect()
-    heard = listen(pair.c)
+    listener = listen(pair.c)
     recorder = start(pair.c, "record", "-n", "-o", "-", "-d", "0.05")
     time.sleep(0.2)
     for sock in ends:
@@ -305,11 +305,11 @@ def test_namespace_goes():
     pair.c.delete()
     pair.s.delete()
     time.sleep(0.5)
-    for process, lines in (heard, 0), (recorder, 3):
+    for process, lines in (listener, 0), (recorder, 3):
         process.send_signal(signal.SIGTERM)
-        said = end(process, "after the namespace")
-        expect_in("lines", len(said.splitlines()), lines, 1000 * lines)
-        expect("whole", {len(line.split(",")) for line in said.splitlines()} - {len(HEAD)}, set())
+        output = end(process, "after the namespace")
+        expect_in("lines", len(output.splitlines()), lines, 1000 * lines)
+        expect("whole", {len(line.split(",")) for line in output.splitlines()} - {len(HEAD)}, set())
 
 
 def test_to_itself():
@@ -380,9 +380,9 @@ def test_why_receiver():
 
     transfer((*ends, pattern(3000000)), each=look)
     print("#", [(one["receiver"], one["why"]) for one in found])
-    told = [one for one in found if one["receiver"]]
-    expect_in("looks", len(told), 1, len(found))
-    for one in told:
+    shown = [one for one in found if one["receiver"]]
+    expect_in("looks", len(shown), 1, len(found))
+    for one in shown:
         expect("why", re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])),
                "the receiver computes W; hop 2 (u' X) holds it, as the last echoes tell")
 
@@ -416,7 +416,7 @@ def test_why_law():
 def test_events():
     """Path changes, fallbacks and returns are printed as they happen, for the selected flows only."""
     flow = Flow()
-    heard, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
+    listener, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
     text = listen(flow.ns, f":{flow.lport}")
     flow.round(Link().step(9000, 0.8))
     flow.round(Link(tag=2).step(9000, 0.8))
@@ -430,18 +430,18 @@ def test_events():
         flow.round(link.step(9000, 0.5))
         if flow.flow()["mode"] == "telemetry":
             break
-    told = [json.loads(line) for line in end(heard, "events").splitlines()]
-    expect("told", [(one["event"], one["fell_back"], one["cookie"], one["missed"]) for one in told],
+    shown = [json.loads(line) for line in end(listener, "events").splitlines()]
+    expect("shown", [(one["event"], one["fell_back"], one["cookie"], one["missed"]) for one in shown],
            [("path", "none", cookie(flow.sock), 0), ("fallback", "silence", cookie(flow.sock), 0),
             ("return", "silence", cookie(flow.sock), 0)])
     time.sleep(0.1)
     for process, nr in (other, 0), (text, 3):
         process.send_signal(signal.SIGINT)
-        said, wrong = process.communicate(timeout=60)
-        print("".join(f"# {line}\n" for line in said.splitlines()))
+        output, wrong = process.communicate(timeout=60)
+        print("".join(f"# {line}\n" for line in output.splitlines()))
         expect("at the end", (process.returncode, wrong),
                (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
-        expect("lines", [line.split()[1] for line in said.splitlines()],
+        expect("lines", [line.split()[1] for line in output.splitlines()],
                ["path", "fallback", "return"][:nr])
 
 
@@ -455,8 +455,8 @@ def test_lost_events():
     room = pathlib.Path("/proc/sys/net/core/rmem_default")
     defer(room.write_bytes, room.read_bytes())
     room.write_bytes(b"20000")
-    heard, unread = (listen(flow.ns, "--json") for _ in range(2))
-    for process in heard, unread:
+    listener, unread = (listen(flow.ns, "--json") for _ in range(2))
+    for process in listener, unread:
         process.send_signal(signal.SIGSTOP)
     links = [Link(tag=tag) for tag in (1, 2)]
     before = flow.ns.counters()["path_changes"]
@@ -465,18 +465,18 @@ def test_lost_events():
             time.sleep(1.1)
         flow.round(links[turn % 2].step(9000, 0.5))
     changes = flow.ns.counters()["path_changes"] - before
-    heard.send_signal(signal.SIGCONT)
+    listener.send_signal(signal.SIGCONT)
     time.sleep(0.1)
     # The next event that arrives carries the number of events missed before.
     time.sleep(1.1)
     flow.round(links[0].step(9000, 0.5))
     time.sleep(0.1)
-    heard.send_signal(signal.SIGINT)
-    said, wrong = heard.communicate(timeout=60)
-    told = [json.loads(line) for line in said.splitlines()]
-    lost = sum(one.get("lost", 0) for one in told)
-    events = [one for one in told if "event" in one]
-    print(f"# {changes} changes: {len(events)} told, {wrong.strip()};", *(one["event"] for one in events[-4:]))
+    listener.send_signal(signal.SIGINT)
+    output, wrong = listener.communicate(timeout=60)
+    shown = [json.loads(line) for line in output.splitlines()]
+    lost = sum(one.get("lost", 0) for one in shown)
+    events = [one for one in shown if "event" in one]
+    print(f"# {changes} changes: {len(events)} shown, {wrong.strip()};", *(one["event"] for one in events[-4:]))
     expect_in("lost", lost, 40, 79)
     # The missed events that lost messages reported are not counted.
     expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 100, changes + 1)
@@ -485,9 +485,9 @@ def test_lost_events():
     # hpccmon reports the lost events also if it is interrupted before it has read any.
     unread.send_signal(signal.SIGINT)
     unread.send_signal(signal.SIGCONT)
-    said, wrong = unread.communicate(timeout=60)
+    output, wrong = unread.communicate(timeout=60)
     # Only the first listener had room for the last change, and for an RTO before it.
-    unread = json.loads(said)["lost"]
+    unread = json.loads(output)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
     expect("unread", wrong, f"0 events shown, 0 left out by the kernel, {unread} lost\n")
 
@@ -564,7 +564,7 @@ def test_top_leaves_the_terminal_as_it_was():
     for _ in range(300):
         pair.connect(listener)
     expect("error", (screen.ended(), is_usual(screen)), (NOTHING, True))
-    expect("told", "hpccmon top: out of memory" in screen.lines(), True)
+    expect("shown", "hpccmon top: out of memory" in screen.lines(), True)
 
 
 def test_top_sort_and_filter():
@@ -661,14 +661,14 @@ def test_path_by_a_flow():
         answer = json.loads(end(next(one for one in found if one), "path"))
         expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4)])
         expect("peer, bytes", (answer["raddr"], answer["sent"]), (path.addr[1], 0))
-        expect("told", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
+        expect("shown", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
         time.sleep(12)
         began = time.monotonic()
         run(path.a, "flow", "--names")
         expect_in("seconds that an idle flow is waited for", time.monotonic() - began, 0, 0.1)
-        said = run(path.a, "path", path.addr[1]).splitlines()
-        print("".join(f"# {line}\n" for line in said))
-        expect("hops of a flow that sends nothing", [line.split()[-1] for line in said[2:]], ["-"] * 4)
+        output = run(path.a, "path", path.addr[1]).splitlines()
+        print("".join(f"# {line}\n" for line in output))
+        expect("hops of a flow that sends nothing", [line.split()[-1] for line in output[2:]], ["-"] * 4)
         expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING), f"hpccmon path: no flow "
                f"to {path.addr[0]} runs hpcc here; --port opens a connection\n")
 
@@ -705,8 +705,8 @@ def test_path_without_hpcc():
     expect("reno", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
            "hpccmon path: the other end does not agree to hpcc: it needs tcp_hpcc, and a "
            "listener that uses it\n")
-    said = run(pair.c, "path", "10.0.0.300", status=NOTHING)
-    expect(said, said.startswith("hpccmon path: 10.0.0.300: "), True)
+    output = run(pair.c, "path", "10.0.0.300", status=NOTHING)
+    expect(output, output.startswith("hpccmon path: 10.0.0.300: "), True)
 
 
 def load_lines(ns, table, *lines, status=0):
@@ -742,8 +742,8 @@ def test_tables():
             want[table][key] = f"{key} {given if shown is None else shown}".strip()
         expect(key, run(ns, table, "del" if given is None else "set", *key.split(), *(given or "").split()), "")
         expect(f"{key}: shown", sorted(run(ns, table).splitlines()), sorted(want[table].values()))
-    expect("links", known(ns), [(3, 0, 25 * 10**9, 1), ((1 << 24) - 2, 65534, 10**13, 65535)])
-    expect("routes", routes(ns), ["10.2.7.1/32 - 4", "2001:db8::/32 0 1"])
+    expect("links", get_links(ns), [(3, 0, 25 * 10**9, 1), ((1 << 24) - 2, 65534, 10**13, 65535)])
+    expect("routes", get_routes(ns), ["10.2.7.1/32 - 4", "2001:db8::/32 0 1"])
     expect("JSON", run_json(ns, "link")[0], {"node": 3, "port": 0, "rate_bps": 25 * 10**9, "unit_bytes": 1})
     expect("JSON", run_json(ns, "route", "show"), [{"prefix": "10.2.7.1/32", "carrier": "csig"},
                                                   {"prefix": "2001:db8::/32", "where": "sender", "carrier": "ioam"}])
@@ -795,9 +795,9 @@ def test_wrong_entries():
              ("route", "carrier 5", "carrier 5: there are tcp, ioam, int, ifa, csig")]
     for table, line, what in wrong:
         expect(line, run(ns, table, "set", "--", *line.split(), status=USAGE), f"hpccmon {table}: {what}\n")
-        said = load_lines(ns, table, right[table], "# x", line, status=USAGE)
-        expect(f"{line} of a file", said, f"hpccmon {table}: -:3: {what}\n")
-    expect("tables", (known(ns), routes(ns)), ([], []))
+        output = load_lines(ns, table, right[table], "# x", line, status=USAGE)
+        expect(f"{line} of a file", output, f"hpccmon {table}: -:3: {what}\n")
+    expect("tables", (get_links(ns), get_routes(ns)), ([], []))
 
 
 COMPLETE = """
@@ -833,15 +833,15 @@ def test_completion():
                        ("hpcc-lab ", "--help compare figures rerun run"),
                        ("hpcc-lab compare --ke", "--kernel --kernel-version"),
                        ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
-        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
-        expect(line, sorted(said.split()), want.split())
+        output = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
+        expect(line, sorted(output.split()), want.split())
     # Completion offers all options of a command, and no others.
     head = run(pair.c, "--help")
     for command in re.findall(r"\thpccmon (\S+)", head):
-        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,
+        output = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,
                           f"hpccmon {command} --")
         usage, = (line for line in head.splitlines() if line.startswith(f"\thpccmon {command} "))
-        expect(command, sorted(said.split()), sorted(re.findall(r"--[a-z-]+=?", usage)))
+        expect(command, sorted(output.split()), sorted(re.findall(r"--[a-z-]+=?", usage)))
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def record_slow_hop(folder):
     recorder = start(path.a, "record", "-o", name, "--delay=0.002")
     transfer((*ends, pattern(4000000)))
     recorder.send_signal(signal.SIGINT)
-    said, wrong = recorder.communicate(timeout=60)
-    expect("status", (recorder.returncode, said), (0, ""))
+    output, wrong = recorder.communicate(timeout=60)
+    expect("status", (recorder.returncode, output), (0, ""))
     return name, wrong
 
 
@@ -47,14 +47,14 @@ def test_record():
     time is up.
     """
     folder = tempfile.mkdtemp()
-    name, said = record_slow_hop(folder)
+    name, output = record_slow_hop(folder)
     lines = recorded(name)
-    print("".join(f"# {line}\n" for line in said.splitlines()),
+    print("".join(f"# {line}\n" for line in output.splitlines()),
           *(f"# {','.join(line.values())}\n" for line in lines[:5]))
-    looks = int(re.search(r"(\d+) lines of \1 looks", said)[1])
-    acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", said)
+    looks = int(re.search(r"(\d+) lines of \1 looks", output)[1])
+    acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", output)
     expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
-    expect("without", re.findall("^without ACKs: .*", said, re.M), [] if acks else
+    expect("without", re.findall("^without ACKs: .*", output, re.M), [] if acks else
            ["without ACKs: the kernel takes no BPF program at a tracepoint"])
     expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
     if acks:
@@ -85,11 +85,11 @@ def test_record():
 def end_of_acks(recorder):
     """End a recording of ACKs. Return the messages of hpccmon."""
     recorder.send_signal(signal.SIGINT)
-    _, said = recorder.communicate(timeout=60)
-    if "without ACKs" in said:
+    _, output = recorder.communicate(timeout=60)
+    if "without ACKs" in output:
         raise Skip("no BPF here")
-    print("#", said.splitlines()[-1])
-    return said
+    print("#", output.splitlines()[-1])
+    return output
 
 
 def test_lost_acks():
@@ -107,11 +107,11 @@ def test_lost_acks():
     recorder.send_signal(signal.SIGCONT)
     acks = flow.ns.counters()["echo_received"] - before
     time.sleep(1)
-    said = end_of_acks(recorder)
-    told, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", said).groups())
-    expect("all", (told + lost, others), (acks, 0))
+    output = end_of_acks(recorder)
+    shown, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", output).groups())
+    expect("all", (shown + lost, others), (acks, 0))
     expect_in("lost", lost, 150, 200)
-    expect("recorded", len(recorded(name)), told + int(re.search(r"(\d+) lines of \d+ looks", said)[1]))
+    expect("recorded", len(recorded(name)), shown + int(re.search(r"(\d+) lines of \d+ looks", output)[1]))
 
 
 def test_acks_of_others():
@@ -127,9 +127,9 @@ def test_acks_of_others():
         other.round(link.step(9000, 0.5))
         time.sleep(0.02)
     time.sleep(1)
-    said = end_of_acks(recorder)
-    expect("looks", re.findall(r"(\d+) lines of (\d+) looks", said), [("1", "1")])
-    expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", said)[1]), 90, 200)
+    output = end_of_acks(recorder)
+    expect("looks", re.findall(r"(\d+) lines of (\d+) looks", output), [("1", "1")])
+    expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", output)[1]), 90, 200)
 
 
 def test_rate_of_acks():
@@ -176,7 +176,7 @@ def test_nobody_reads():
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     expect("status", process.wait(timeout=60), NOTHING)
-    expect("said", process.stderr.read(), "hpccmon record: standard output: nobody reads\n")
+    expect("output", process.stderr.read(), "hpccmon record: standard output: nobody reads\n")
     lines = process.stdout.read().splitlines()
     expect_in("lines", len(lines), 300, 5000)
 
@@ -190,8 +190,8 @@ def test_full_disk():
         pair.connect(listener)
     for words in [], ["--json"]:
         name = f"{folder}/a{len(words)}"
-        said = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
-        expect("said", said, f"hpccmon record: {name}: No space left on device; it ends with the "
+        output = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
+        expect("output", output, f"hpccmon record: {name}: No space left on device; it ends with the "
                "last whole line\n")
         if words:
             with open(name, encoding="ascii") as file:
@@ -199,9 +199,9 @@ def test_full_disk():
         else:
             expect_in("lines", len(recorded(name)), 300, 600)
         os.unlink(name)
-    said = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
+    output = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
-    expect("limit", said, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
+    expect("limit", output, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
     recorded(f"{folder}/b")
 
 
@@ -215,8 +215,8 @@ def test_plot():
     ns = Netns()
     name, _ = record_slow_hop(folder)
     lines = len(recorded(name))
-    said = run(ns, "plot", name)
-    expect("said", said, f"{folder}/a.svg: {lines} samples, flows: 1\n")
+    output = run(ns, "plot", name)
+    expect("output", output, f"{folder}/a.svg: {lines} samples, flows: 1\n")
     texts = [text.text.strip() for text in
              xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
     print("#", texts)
@@ -254,8 +254,8 @@ def test_plot():
     expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
            "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
     full = small_disk("4k")
-    said = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
-    expect("full disk", said.splitlines()[-1],
+    output = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
+    expect("full disk", output.splitlines()[-1],
            f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
     expect("left", os.listdir(full), [])
 
@@ -273,8 +273,8 @@ def test_plot_long():
             W, queue = 91234 if i == 33333 else 10000 + i % 1000, 640000 if i == 77778 else i % 100
             file.write(f"{1e9 + i / 1e4:.6f},10.0.0.1:1,10.0.0.2:2,{7 + i % 3},telemetry,{W},9000,9000,"
                        f"0.5,0.95,8000,10000,0,0.5,{queue}\n")
-    said = run(Netns(), "plot", name)
-    expect("said", said, f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
+    output = run(Netns(), "plot", name)
+    expect("output", output, f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
     expect_in("bytes", os.stat(f"{name[:-4]}.svg").st_size, 1, 1 << 20)
     with open(f"{name[:-4]}.svg", encoding="utf-8") as file:
         drawn = re.findall(r"<text> ?([0-9.]+)</text>", file.read())

@@ -12,7 +12,7 @@ from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import expect, expect_in, main
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, option, record, syn_option
 from lib.packet import ones_sum as csum
-from lib.path import MBPS, know
+from lib.path import MBPS, set_links
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import set_cc
 
@@ -71,7 +71,7 @@ GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
 def receiver(version=4, **sysctls):
     """Return a peer whose kernel knows a link, and has agreed to IFA."""
     peer = Switched(version=version, **sysctls)
-    know(peer.ns, (1, 1, BPS))
+    set_links(peer.ns, (1, 1, BPS))
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
     expect("announced", synack.option(253)[5] & CAP_IFA, CAP_IFA)
@@ -320,9 +320,9 @@ def test_captures():
             "ifa.tx_bytes", "ifa.qlen"]
     of_hop = [["1", "2"], ["1", "3"], ["4", "15"], ["2", "1"], ["7", "7"], ["1000", "999999999"], ["0", "2000"],
               [str(0xfffffff0), "1000000"], ["0", "195"]]
-    said = tshark.capture("ifa", heads + stack + hops)
-    expect("packets", len(said), 4)
-    for nr, packet in zip((0, 1, 2, 2), said):
+    packets = tshark.capture("ifa", heads + stack + hops)
+    expect("packets", len(packets), 4)
+    for nr, packet in zip((0, 1, 2, 2), packets):
         expect("heads", [packet[name] for name in heads], [["2"], ["15"], ["6"], ["0x04"], ["16"], ["1"], ["1"], []])
         expect("stack", [packet[name] for name in stack], [[str(2 - nr)], [str(8 * nr)]])
         expect("hops", [packet[name] for name in hops], [field[:nr][::-1] for field in of_hop])

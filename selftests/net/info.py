@@ -50,9 +50,9 @@ def test_hpcc():
         link = Link()
         flow.round(link.step(9000, 0.8))
         flow.round(link.step(9000, 0.8, 0.5))
-        told = flow.flow()
-        want = told["R"], told["T_ns"], told["U_permille"] / 1000, 0.9
-        expect_in("U", told["U_permille"], 100, 5000)
+        attrs = flow.flow()
+        want = attrs["R"], attrs["T_ns"], attrs["U_permille"] / 1000, 0.9
+        expect_in("U", attrs["U_permille"], 100, 5000)
         expect_info("getsockopt", cc_info(flow.sock), want)
         expect_info("ss", shown(flow.ns), want)
 
@@ -67,10 +67,10 @@ def test_unpaced():
     flow.run()
     flow.acked = first + 20 * 1420          # more segments are still in flight
     flow.echo(link.step(9000, 0.8))
-    told = flow.flow()
+    attrs = flow.flow()
     rate, = struct.unpack_from("=Q", flow.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 256), PACING_RATE_AT)
     expect("paces at", rate, (1 << 64) - 1)
-    expect_in("bw", cc_info(flow.sock)[0], *[told["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
+    expect_in("bw", cc_info(flow.sock)[0], *[attrs["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
 
 
 def test_follows_U():
@@ -101,10 +101,10 @@ def test_classic_shows_nothing():
 def test_after_a_timeout():
     """After an RTO bw is one segment in T, although TCP still has the older rate."""
     flow, _, _ = timed_out()
-    told = flow.flow()
-    expect_in("W", told["W"], 1400, 1460)
+    attrs = flow.flow()
+    expect_in("W", attrs["W"], 1400, 1460)
     expect_info("getsockopt", cc_info(flow.sock),
-                (told["W"] * 1e9 / T_NS, told["T_ns"], told["U_permille"] / 1000, 0.95))
+                (attrs["W"] * 1e9 / T_NS, attrs["T_ns"], attrs["U_permille"] / 1000, 0.95))
 
 
 def test_ldcp():

@@ -17,7 +17,7 @@ from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, option, syn_option
 from lib.packet import ones_sum as csum
-from lib.path import MBPS, carrier_path, falls_back, know
+from lib.path import MBPS, carrier_path, falls_back, set_links
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -69,7 +69,7 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 def receiver(version=4, of=Switched, **sysctls):
     """Return a peer whose kernel knows two links, and has agreed to INT."""
     peer = of(version=version, **sysctls)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
+    set_links(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
     expect("announced", synack.option(253)[5] & CAP_INT, CAP_INT)
@@ -339,7 +339,7 @@ def test_middleboxes():
         path = BoxPath(version, change=change, carrier=2)
         path.change(1, f"{STAMP} 20us node 1 port 2 stamp tcp,int")
         for ns in path.hosts:
-            know(ns, (1, 2, BPS))
+            set_links(ns, (1, 2, BPS))
         client, server = path.connect()
         for i in range(6):
             transfer((client, server, pattern(200000, i)), (server, client, pattern(20000, i)))
@@ -543,8 +543,8 @@ def test_captures():
               "intmd.node_id", "intmd.egress_port", "intmd.qlen", "intmd.egress_ts", "intmd.utilization",
               "intmd.malformed"]
     hop_fields = [["1", "2"], ["2", "1"], ["0", "12500"], ["1000", "3000"], ["0.5", "1"]]
-    said = [list(packet.values()) for packet in tshark.capture("int", fields)]
-    expect("packets", said,
+    packets = [list(packet.values()) for packet in tshark.capture("int", fields)]
+    expect("packets", packets,
            [[[one.hex()], ["1"], [str(DSCP)], [str(max(2 - nr, 0))], [str(int(nr == 3))], ["0"],
              *(field[:nr][::-1] for field in hop_fields), []] for nr, one in enumerate(want)])
 

@@ -387,7 +387,7 @@ def test_mixed_in():
         (b"\x06\x01\x01\0\x31\x04\0\0\0\0\x01\x04\0\0\0\0", 2, 2, "ioam_ignored", [1, 2]),      # too short for a trace
         (DST_OPTS_HOP, 2, 2, None, [1, 2]),
     )
-    for header, records, hops, counter, told in cases:
+    for header, records, hops, counter, echoed in cases:
         before = peer.ns.counters()
         peer.header = header
         peer.send(option(FORWARD, [link.step(5000).raw() for link in links[:records]], SCALE, hops=hops), b"x")
@@ -405,8 +405,8 @@ def test_mixed_in():
                 if seg.telemetry(ECHO):
                     expect("hops of the path", seg.telemetry(ECHO).hops, hops + 2 * (counter == "ioam_received"))
                     found |= {record["hop"] for record in seg.telemetry(ECHO).records}
-        if told is not None:
-            expect(f"echoed of {header.hex()} beside {records} of {hops}", sorted(found), told)
+        if echoed is not None:
+            expect(f"echoed of {header.hex()} beside {records} of {hops}", sorted(found), echoed)
     expect("data", peer.sock.recv(1000), b"x" * len(cases))
 
 
@@ -417,14 +417,14 @@ def test_mixed_without_N():
     peer = receiver(caps=CAP_REPORT)
     link = Link()
     nodes = trace((node(1), node(2)))
-    for header, hops, told in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
+    for header, hops, echoed in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
         peer.header = header
         found = []
         for _ in range(4):
             peer.send(option(FORWARD, [link.step(5000).raw()] if hops else (), SCALE, hops=hops), b"x")
             found += [ours.type for seg in peer.read_all(0.05) for ours in seg.ours()]
         expect(f"{header.hex()} beside {hops}: echoes", ECHO in found, True)
-        expect(f"{header.hex()} beside {hops}: N told", REPORT in found, told)
+        expect(f"{header.hex()} beside {hops}: N echoed", REPORT in found, echoed)
 
 
 def test_link_away():
@@ -598,9 +598,9 @@ TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node
                 "node.tsf", "node.qdepth", "node.undefined")
 
 
-def as_numbers(said):
+def as_numbers(packets):
     """Return tshark's values for each packet, in the order of the fields."""
-    return [[[int(value, 0) for value in values] for values in packet.values()] for packet in said]
+    return [[[int(value, 0) for value in values] for values in packet.values()] for packet in packets]
 
 
 def test_captures():
@@ -614,9 +614,9 @@ def test_captures():
     fields = ["ipv6.opt.ioam.opt_type", *(trace_of + field for field in ("ns", "nodelen", "type", "remlen", "flags")),
               *(trace_of + "node." + field for field in ("id", "hlim", "eif", "tsf", "qdepth")),
               "tcp.checksum.status", "hpcc.type", "hpcc.malformed", "tcp.len"]
-    said = as_numbers(tshark.capture("ioam", fields))
-    expect("packets", len(said), len(want))
-    for number, (packet, (kind, left, flags, nodes)) in enumerate(zip(said, want), 1):
+    packets = as_numbers(tshark.capture("ioam", fields))
+    expect("packets", len(packets), len(want))
+    for number, (packet, (kind, left, flags, nodes)) in enumerate(zip(packets, want), 1):
         expect(f"trace of packet {number}", packet[:6], [[kind], [0], [5], [TRACE_TYPE], [left], [flags]])
         expect(f"nodes of packet {number}", packet[6:11], nodes)
         expect(f"TCP of packet {number}: checksum, option, data", packet[11:], [[1], [FORWARD], [], [8]])
@@ -626,11 +626,11 @@ def test_tshark():
     """Wireshark's dissector reads each field that our port writes with the same value."""
     port = FramePort("stamp ioam", version=6)
     packet = port.through(port.through(frame(trace(room=3), 17)))
-    said, = as_numbers(tshark.read([packet], ["ipv6.opt.ioam.trace." + field for field in TRACE_FIELDS],
+    packets, = as_numbers(tshark.read([packet], ["ipv6.opt.ioam.trace." + field for field in TRACE_FIELDS],
                                    link=tshark.ETHERNET))
     nodes = [struct.unpack_from("!BHBHHIII", packet, 14 + 40 + 16 + 20 * slot) for slot in (1, 2)]
-    expect("head", said[:4], [[0], [5], [5], [TRACE_TYPE]])
-    expect("nodes", said[4:], [[node[0] for node in nodes], [node[1] << 8 | node[2] for node in nodes],
+    expect("head", packets[:4], [[0], [5], [5], [TRACE_TYPE]])
+    expect("nodes", packets[4:], [[node[0] for node in nodes], [node[1] << 8 | node[2] for node in nodes],
                                *[[node[i] for node in nodes] for i in range(3, 8)]])
     expect("our node", nodes[1][:5], (17, 0, 5, 0xffff, 9))
 

@@ -55,7 +55,7 @@ def sends(flow, fields, flags=ACK):
         found.append([])
         while (seg := flow.read(0)):
             expect("pure ACK", (len(seg.payload), seg.flags & ~ECE), (0, ACK))
-            covered, flow.told = (seg.ack - flow.told) // SIZE, seg.ack
+            covered, flow.prev_ack = (seg.ack - flow.prev_ack) // SIZE, seg.ack
             found[-1].append((covered, bool(seg.flags & ECE)))
     return found
 
@@ -63,7 +63,7 @@ def sends(flow, fields, flags=ACK):
 def begin(**how):
     """Return a receiver whose ACKs are counted from here."""
     flow = receiver(**how)
-    flow.told = flow.seq
+    flow.prev_ack = flow.seq
     return flow
 
 
@@ -133,7 +133,7 @@ def test_held_ack_leaves_later():
     expect("ACKs", sends(flow, [CE, ECT]), [[(1, True)], []])
     seg = flow.read(0.3)
     expect("ACK", (seg.ack, bool(seg.flags & ECE)), (flow.seq, False))
-    flow.told = flow.seq
+    flow.prev_ack = flow.seq
     delay_acks(flow)        # after a late ACK TCP expects few packets, and would send quick ACKs
     expect("ACKs", sends(flow, [ECT]), [[]])
     seg = flow.read(0.3)
@@ -171,12 +171,12 @@ def test_while_the_owner_reads():
         expect_in("read", owner.release(), 1, 4 * SIZE)
         at = 0
         while (seg := flow.read(0)):
-            covered, flow.told = (seg.ack - flow.told) // SIZE, seg.ack
+            covered, flow.prev_ack = (seg.ack - flow.prev_ack) // SIZE, seg.ack
             expect(f"{fields}: ECE of {at} to {at + covered}",
                    {field == CE for field in fields[at:at + covered]} - {bool(seg.flags & ECE)},
                    set())
             at += covered
-        expect_in("packets told of", at, len(fields) - 1, len(fields))
+        expect_in("packets acknowledged", at, len(fields) - 1, len(fields))
 
 
 def test_first_rtt_packets():
@@ -186,10 +186,10 @@ def test_first_rtt_packets():
         acks = []
         for count in 1, 2, 3, 5:
             acks += sends(flow, [NOT_ECT] * count + [tail])
-        told = [ack for found in acks for ack in found]
-        expect("empty ACKs", [covered for covered, _ in told if covered <= 0], [])
-        expect_in("covered", sum(covered for covered, _ in told), 14, 15)
-        expect("tail marked", told[-1][1] if sum(c for c, _ in told) == 15 else tail == CE,
+        echoed = [ack for found in acks for ack in found]
+        expect("empty ACKs", [covered for covered, _ in echoed if covered <= 0], [])
+        expect_in("covered", sum(covered for covered, _ in echoed), 14, 15)
+        expect("tail marked", echoed[-1][1] if sum(c for c, _ in echoed) == 15 else tail == CE,
                tail == CE)
 
 
@@ -199,11 +199,11 @@ def test_out_of_order():
     flow.seq += SIZE
     flow.send(payload=bytes(SIZE), ecn=CE)
     ack = flow.read(0)
-    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.told, True))
+    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.prev_ack, True))
     flow.send(payload=bytes(SIZE), ecn=ECT)
     while (seg := flow.read(0)):
         ack = seg
-    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.told, False))
+    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.prev_ack, False))
 
 
 def test_without_ecn():
@@ -223,7 +223,7 @@ def test_chosen_in_mid_connection():
     flow.start_connect(cc="dctcp")
     flow.answer(b"")
     delay_acks(flow)
-    flow.told = flow.seq
+    flow.prev_ack = flow.seq
     expect("dctcp", sends(flow, [ECT, ECT, CE]), [[], [(2, False)], [(1, True)]])
     set_cc(flow.sock, "ldcp")
     expect("congestion control", flow.cc(), "ldcp")
@@ -231,14 +231,14 @@ def test_chosen_in_mid_connection():
     agrees(flow, fields, sends(flow, fields))
 
 
-def told_by(cc, fields):
+def acks_by(cc, fields):
     """Return the ACKs of a receiver with this congestion control."""
     flow = LdcpFlow()
     flow.start_connect(cc=cc)
     flow.answer(b"")
     expect("congestion control", flow.cc(), cc)
     delay_acks(flow)
-    flow.told = flow.seq
+    flow.prev_ack = flow.seq
     return sends(flow, fields)
 
 
@@ -246,12 +246,12 @@ def test_tells_what_dctcp_tells():
     """ldcp and dctcp echo the same marks, packet by packet."""
     rng = random.Random(7)
     fields = [rng.choice((ECT, CE)) for _ in range(200)] + [CE]
-    told = []
+    echoed = []
     for cc in "ldcp", "dctcp":
-        acks = [ack for found in told_by(cc, fields) for ack in found]
-        told.append([ece for covered, ece in acks for _ in range(covered)])
-        expect(f"packets told of by {cc}", len(told[-1]) >= 200, True)
-    expect("marks", told[0][:200], told[1][:200])
+        acks = [ack for found in acks_by(cc, fields) for ack in found]
+        echoed.append([ece for covered, ece in acks for _ in range(covered)])
+        expect(f"packets acknowledged by {cc}", len(echoed[-1]) >= 200, True)
+    expect("marks", echoed[0][:200], echoed[1][:200])
 
 
 def marking(pair_of, **how):
@@ -287,13 +287,13 @@ def test_between_kernels():
         marked = sum(len(seg.payload) for seg in segments if seg.ecn == CE)
         expect_in(f"marked, {pair_of}", marked, 20 * 1448, 3000000)
         # an ACK with ECE that covers n bytes echoes n marked bytes, approximately
-        told, last = 0, None
+        echoed, last = 0, None
         for seg in segments:
             if seg.sport == 5000 and not seg.payload:
                 if last is not None and seg.flags & ECE:
-                    told += seg.ack - last
+                    echoed += seg.ack - last
                 last = seg.ack
-        expect_in(f"told, {pair_of}", told, marked - 4 * 1448, marked + 4 * 1448)
+        expect_in(f"echoed, {pair_of}", echoed, marked - 4 * 1448, marked + 4 * 1448)
 
 
 def test_plain_receiver():
@@ -342,7 +342,7 @@ def test_accurate_receiver():
     # The sniffer sees a super-packet of several marked segments as one packet.
     marked = sum(-(-len(seg.payload) // SIZE) for seg in sniffer.segments() if seg.ecn == CE)
     expect_in("marked", marked, 20, 3000000 // SIZE)
-    expect_in("told", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)
+    expect_in("echoed", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)
 
 
 def small_windows(pair):

@@ -35,11 +35,11 @@ def watched():
 
 def each(**values):
     """Return a lie that sets fields of each record to a value, or to a function of the true value."""
-    def told(records):
+    def lie(records):
         for rec in records:
             for name, value in values.items():
                 rec[name] = value(rec[name]) if callable(value) else value
-    return told
+    return lie
 
 
 def counting(step):
@@ -61,10 +61,10 @@ def replay(pick):
     """Return a lie that repeats earlier records; pick(n) chooses among n."""
     past = []
 
-    def told(records):
+    def lie(records):
         past.append([dict(rec) for rec in records])
         records[:] = [dict(rec) for rec in past[pick(len(past))]]
-    return told
+    return lie
 
 
 def raw(records):
@@ -77,13 +77,13 @@ def full(qlen, times=1):
     """Return a lie about a link that transmits all the time, or faster, and has a queue."""
     passed, last = [0], [None]
 
-    def told(records):
+    def lie(records):
         for rec in records:
             passed[0] += 0 if last[0] is None else (rec["ts"] - last[0]) % COUNTER
             last[0] = rec["ts"]
             rec["tx"] = passed[0] * times % COUNTER
             rec["qlen"] = qlen
-    return told
+    return lie
 
 
 class Liar:
@@ -99,9 +99,9 @@ class Liar:
 
     def echo(self, opt):
         """Return an echo with the records of the lie."""
-        said = Telemetry(opt)
-        records = [rec for rec in said.records if rec["hop"]]
-        if said.type != ECHO or not records:
+        telemetry = Telemetry(opt)
+        records = [rec for rec in telemetry.records if rec["hop"]]
+        if telemetry.type != ECHO or not records:
             return opt
         lied = self.lie(records)
         if lied is None:
@@ -220,12 +220,12 @@ def shortly(every):
     """
     count = [0]
 
-    def told(records):
+    def lie(records):
         count[0] += 1
         for rec in records:
             rec["tx"] = 5
             rec["qlen"] = qlen_code(4 * 6000) if count[0] % every < 2 else 0    # T: 4096 to 8191
-    return told
+    return lie
 
 
 def test_lies_of_a_busy_link():
@@ -326,7 +326,7 @@ def test_duplicates_that_were_not():
 def test_duplicates_of_before():
     """Duplicates that are reported before the socket selects hpcc again do not hide later losses."""
     rounds = []
-    for told in False, True:
+    for reported in False, True:
         flow = Flow()
         link = Link()
         for _ in range(4):
@@ -334,7 +334,7 @@ def test_duplicates_of_before():
         began, end = lose(flow, link, 9)
         for _ in range(8):              # until these losses do not count any more
             flow.round(link.step(9000, 0.1))
-        if told:
+        if reported:
             flow.send(sack(began, end))
         for name in "cubic", "hpcc":
             set_cc(flow.sock, name)
@@ -386,7 +386,7 @@ def test_always_a_first_record():
     """If each record is the first one of a link, none can be measured: the flow falls back as it
     does without telemetry.
     """
-    for tell in another_tag, ever_longer, after_a_pause:
+    for attack in another_tag, ever_longer, after_a_pause:
         flow = Flow()
         link = Link()
         for _ in range(4):
@@ -394,13 +394,13 @@ def test_always_a_first_record():
         turns = 0
         while flow.cc() == "hpcc" and turns < 40:
             flow.run()
-            tell(flow, link, turns)
+            attack(flow, link, turns)
             turns += 1
         counters = flow.ns.counters()
-        print(f"# {tell.__name__}: {flow.cc()} after {turns}")
-        expect(f"{tell.__name__}: mode, fallbacks", (flow.cc(), counters["fallbacks"]),
+        print(f"# {attack.__name__}: {flow.cc()} after {turns}")
+        expect(f"{attack.__name__}: mode, fallbacks", (flow.cc(), counters["fallbacks"]),
                ("hpcc-classic", 1))
-        expect_in(f"{tell.__name__}: turns", turns, 8, 20 if virtual_time() else 40)
+        expect_in(f"{attack.__name__}: turns", turns, 8, 20 if virtual_time() else 40)
 
 
 def test_many_first_records():

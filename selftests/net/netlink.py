@@ -208,7 +208,7 @@ def test_bad_requests():
                        ("address of 17 bytes", family.encode("flow", {"laddr": bytes(17)})),
                        ("port of 1 byte", struct.pack("=HHBxxx", 5, 4, 5)),
                        ("cookie of 4 bytes", family.encode("flow", {"cookie": bytes(4)})),
-                       ("what is only told", family.encode("flow", {"w": 1})),
+                       ("read-only", family.encode("flow", {"w": 1})),
                        ("unknown", struct.pack("=HHI", 8, 999, 0)),
                        ("cut", struct.pack("=HH", 12, 5)),
                        ("longer than the message", struct.pack("=HHI", 100, 7, 0))):
@@ -307,8 +307,8 @@ def test_counters():
     transfer((*path.connect(), pattern(200000)))
     time.sleep(0.1)
     family = Family(path.a, "hpcc")
-    told = as_nobody(lambda: family.dump("counters-get"))
-    expect("counters", [(one["name"], one["value"]) for one in told], list(path.a.counters().items()))
+    reply = as_nobody(lambda: family.dump("counters-get"))
+    expect("counters", [(one["name"], one["value"]) for one in reply], list(path.a.counters().items()))
     expect("of another namespace", {one["value"] for one in Family(Netns(), "hpcc").dump("counters-get")}, {0})
 
 
@@ -318,30 +318,30 @@ def test_telemetry_of_a_flow():
     family = Family(flow.ns, "hpcc")
     names = "received", "malformed", "bad-hop", "ts-back", "tx-excess"
 
-    def told(of=family):
+    def counts(of=family):
         one, = of.dump("flow-get")
         return tuple(one[name] for name in names)
 
     link = Link()
     for _ in range(3):
         flow.round(link.step(9000, 0.5))
-    expect("three echoes", told(), (3, 0, 0, 0, 0))
+    expect("three echoes", counts(), (3, 0, 0, 0, 0))
     cut = bytearray(option(ECHO, [link.raw()], SCALE, 1))
     cut[1] -= 1
     flow.send(bytes(cut[:-1]) + b"\1")
-    expect("an option that is cut", told()[1], 1)
+    expect("an option that is cut", counts()[1], 1)
     link.hop = 2
     flow.round(link.step(9000, 0.5), hops=1)
-    expect("a hop beyond the path", told()[2], 1)
+    expect("a hop beyond the path", counts()[2], 1)
     link.hop = 1
     flow.round(link.step(-9100))
-    expect("time goes back", told()[3], 1)
+    expect("time goes back", counts()[3], 1)
     flow.round(link.step(9000, 40.0))
-    expect("faster than the link", told()[4], 1)
+    expect("faster than the link", counts()[4], 1)
     counters = flow.ns.counters()
-    expect("as the namespace counts", told(), (counters["echo_received"], *(
+    expect("as the namespace counts", counts(), (counters["echo_received"], *(
         counters[name.replace("-", "_") + "_ignored"] for name in names[1:])))
-    expect("the other namespace", told(Family(other.ns, "hpcc")), (0,) * 5)
+    expect("the other namespace", counts(Family(other.ns, "hpcc")), (0,) * 5)
 
 
 def test_dump_while_flows_come_and_go():
@@ -400,24 +400,24 @@ def test_events():
         flow.send()
         if flow.flow()["mode"] == "classic":
             break
-    told = family.heard()
+    events = family.heard()
     expect("fallback", [(got["event"], got["mode"] in ("classic", "doubting"), got["why"])
-                        for _, got in told], [("fallback", True, "silence")])
-    asking = Family(flow.ns, "hpcc")
-    expect("why", asking.dump("flow-get")[0]["why"], "silence")
+                        for _, got in events], [("fallback", True, "silence")])
+    reader = Family(flow.ns, "hpcc")
+    expect("why", reader.dump("flow-get")[0]["why"], "silence")
     link = Link(tag=2)
     for _ in range(100):
         flow.round(link.step(9000, 0.5))
         if flow.flow()["mode"] == "telemetry":
             break
     expect("return", [got["event"] for _, got in family.heard()], ["return"])
-    expect("why stays", asking.dump("flow-get")[0]["why"], "silence")
+    expect("why stays", reader.dump("flow-get")[0]["why"], "silence")
     expect("elsewhere", quiet.heard(), [])
     lines = [line for line in tracepoint.lines() if int(line["sport"]) == flow.lport]
     traced = [(line["event"], line["mode"], line["why"]) for line in lines]
     expect("traced of", {line["cookie"] for line in lines}, {str(cookie(flow.sock))})
     expect("traced", traced, [("path", "telemetry", "none"),
-                              ("fallback", told[0][1]["mode"], "silence"),
+                              ("fallback", events[0][1]["mode"], "silence"),
                               ("return", "telemetry", "silence")])
 
 
@@ -438,16 +438,16 @@ def test_flood():
     for turn in range(100):
         flow.round(links[turn % 2].step(9000, 0.5))
     changes = happened() - before
-    told = [got for _, got in family.heard()]
+    events = [got for _, got in family.heard()]
     expect_in("changes", changes, 90, 100)
-    expect_in("told", len(told), 8, 16)
+    expect_in("events", len(events), 8, 16)
     # these ACKs prevent an RTO, which would be an event
     for _ in range(8):
         time.sleep(0.15)
         flow.round(links[1].step(9000, 0.5))
     flow.round(links[0].step(9000, 0.5))
     (_, last), = family.heard()
-    expect("all", sum(1 + got.get("missed", 0) for got in told + [last]), happened() - before)
+    expect("all", sum(1 + got.get("missed", 0) for got in events + [last]), happened() - before)
 
 
 def test_modes():

@@ -427,9 +427,9 @@ def test_big_tcp():
     """Super-packets beyond 64 KB carry telemetry; their length, if stated, is in a jumbo option."""
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
-        said = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
-        if said.strip():
-            raise Skip(f"no BIG TCP: {said.strip()}")
+        error = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
+        if error.strip():
+            raise Skip(f"no BIG TCP: {error.strip()}")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     transfer((client, server, pattern(3000000)))
@@ -447,9 +447,9 @@ def test_big_tcp_with_options():
     own = bytes((0, 0, 1, 4, 0, 0, 0, 0))   # PadN
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
-        said = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
-        if said.strip():
-            raise Skip(f"no BIG TCP: {said.strip()}")
+        error = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
+        if error.strip():
+            raise Skip(f"no BIG TCP: {error.strip()}")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, own)

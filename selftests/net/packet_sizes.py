@@ -112,9 +112,9 @@ def test_pmtu():
     """
     for version in 4, 6:
         for cc in CCS:
-            for told in True, False:
+            for reported in True, False:
                 path = Routed(version, 2, cc, sample=0)
-                if not told:
+                if not reported:
                     path.a.sysctl("net.ipv4.tcp_mtu_probing", 1)
                     nft(path.a, DEAF)
                 client, server = path.connect()
@@ -127,15 +127,15 @@ def test_pmtu():
                 segments = sniffer.segments()
                 sane(segments)
                 sent = [seg for seg in data_segments(segments) if seg.dport == 5000]
-                expect_in("longest", max(seg.total for seg in sent), 1000 if told else 500, 1300)
+                expect_in("longest", max(seg.total for seg in sent), 1000 if reported else 500, 1300)
                 expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
                 # After an RTO the path may be one that drops our option: the flow is muted until a
                 # trial succeeds.
                 if cc == "hpcc":
-                    expect("muted", path.a.counters()["muted"], 0 if told else 1)
-                    expect("data without our option", bool(without(sent)), not told)
+                    expect("muted", path.a.counters()["muted"], 0 if reported else 1)
+                    expect("data without our option", bool(without(sent)), not reported)
                 if virtual_time():
-                    expect("runs", get_cc(client), cc if cc == "hpcc" or told else CLASSIC)
+                    expect("runs", get_cc(client), cc if cc == "hpcc" or reported else CLASSIC)
                 # Two losses in a row without a mark make ldcp fall back; a slow host may have an
                 # RTO besides. A mark brings ldcp back.
                 if get_cc(client) == CLASSIC:

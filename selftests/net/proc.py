@@ -130,7 +130,7 @@ def test_paths_that_change():
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
     expect("links", sorted(flow.ns.links()), [1])
     rounds(20, a)
-    expect("all have told", rounds(20, a), 0)
+    expect("all have reported", rounds(20, a), 0)
     expect_in("a new link: IDENTIFY", rounds(3, a, b), 1, 4)
     expect("links", sorted(flow.ns.links()), [1])
     flow.send(option(IDENTIFY_ECHO, [identity(2, 8, 3, 10, 1)], SCALE, 2))

@@ -33,7 +33,7 @@ def word(raw):
     return int.from_bytes(raw, "big")
 
 
-def told(caps=BOTH):
+def requester(caps=BOTH):
     """Return a peer that can send requests, with these capabilities."""
     peer = Peer()
     peer.connect(syn_option(caps=caps))
@@ -70,14 +70,14 @@ def test_told_of_quiet_hops():
             ("no slot", ([], 3, 0), None),
             ("phase behind the end", ([FREE] * 2, 2, 1), None),
             ("no switch", ([FREE] * 3, 0, 0), None)):
-        got = echo_of(told(), request)
+        got = echo_of(requester(), request)
         expect(what, got, want and sorted(map(word, want)))
 
 
 def test_newest_is_told():
     """If a quiet hop writes a record again, or a hop becomes quiet, the echo has the newest state."""
     one, two = record(1, 1000, 7, 5), record(2, 1000, 7, 5)
-    peer = told()
+    peer = requester()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     expect("now quiet", echo_of(peer, ([one, two], 2, 0), ([two, FREE], 2, 0)),
            sorted(map(word, (two, quiet(1)))))
@@ -91,7 +91,7 @@ def test_newest_is_told():
 
 def test_peer_that_does_not_understand():
     """A peer without support for quiet hops gets records only."""
-    peer = told(CAP_TELEMETRY)
+    peer = requester(CAP_TELEMETRY)
     one = record(1, 1000, 7, 5)
     expect("beside a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
     expect("alone", echo_of(peer, ([FREE, FREE], 3, 0)), None)
@@ -99,7 +99,7 @@ def test_peer_that_does_not_understand():
 
 
 def test_identities_are_no_quiet_hops():
-    peer = told()
+    peer = requester()
     peer.send(option(IDENTIFY, [identity(2, 7, 2, 1, 1), FREE], 0, 3, PROMPT), b"x" * 100)
     expect("records", [opt.words for opt in peer.read(0.1).ours()],
            [[word(identity(2, 7, 2, 1, 1))]])
@@ -161,12 +161,12 @@ def test_quiet_holds():
         for _ in range(4):
             flow.run()
             flow.send(option(ECHO, [link.step(9000, busy).raw(), quiet(2)], SCALE, 2))
-        told, = family.dump("flow-get")
-        print("#", told["hop"])
-        expect("quiet", [hop.get("quiet", False) for hop in told["hop"]], [False, True])
-        expect_in("u'", told["hop"][0]["u"] / ONE, busy - 0.01, busy + 0.01)
-        expect_in("u' of the quiet one", told["hop"][1]["u"] / ONE, ETA / 2, ETA)
-        expect("holds", ["held" in hop for hop in told["hop"]], [holder == 0, holder == 1])
+        attrs, = family.dump("flow-get")
+        print("#", attrs["hop"])
+        expect("quiet", [hop.get("quiet", False) for hop in attrs["hop"]], [False, True])
+        expect_in("u'", attrs["hop"][0]["u"] / ONE, busy - 0.01, busy + 0.01)
+        expect_in("u' of the quiet one", attrs["hop"][1]["u"] / ONE, ETA / 2, ETA)
+        expect("holds", ["held" in hop for hop in attrs["hop"]], [holder == 0, holder == 1])
 
 
 def test_record_ends_it():

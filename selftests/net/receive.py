@@ -27,8 +27,8 @@ def send_window(sock):
 
 def pair_of(cc, version=4, rmem=RMEM):
     """Return two hosts with this W_init, and receive buffers of `rmem` bytes."""
-    told = {"host_mbps": MBPS, "base_rtt_ns": T_NS}
-    pair = Pair(version, cc=cc, delay="100us", ldcp=told, **told)
+    sysctls = {"host_mbps": MBPS, "base_rtt_ns": T_NS}
+    pair = Pair(version, cc=cc, delay="100us", ldcp=sysctls, **sysctls)
     for ns in pair.c, pair.s:
         ns.sysctl("net.ipv4.tcp_rmem", f"4096 {rmem} 16777216")
     return pair

@@ -105,7 +105,7 @@ def test_counts_both_ways():
         print(f"# sample {sample}: {len(found)} reports of {len(segments)} segments: "
               f"{[found.count(n) for n in range(1, 5)]}")
         late = found[len(found) // 2:]
-        expect_in(f"sample {sample}: three told, of {late}", late.count(3) / len(late), 0.9, 1)
+        expect_in(f"sample {sample}: three reported, of {late}", late.count(3) / len(late), 0.9, 1)
 
 
 class Receiver(Peer):
@@ -133,7 +133,7 @@ class Receiver(Peer):
         self.seq, self.acked, self.sock = self.saved[port]
         return self
 
-    def told(self, *ports, ts=1000):
+    def reported(self, *ports, ts=1000):
         """Send a request on each of these connections. Return N of the reports."""
         return [ask(self.use(port), ts + port, 0.0015)[1] for port in ports]
 
@@ -148,19 +148,19 @@ def test_late_ack():
     for port in 7001, 7002, 7003:
         peer.new(port)
     for _ in range(20):                     # more than one period per round
-        told = peer.told(7001, 7002, 7003)
-    expect("N", told, [[3]] * 3)
+        reported = peer.reported(7001, 7002, 7003)
+    expect("N", reported, [[3]] * 3)
     sock = peer.use(7001).sock
     sock.recv(1 << 20)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     peer.send(option(FORWARD, [record(1, 5000, 5000)], 12, 1), b"x" * 10, flags=ACK | PSH)
     expect("read", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
     for _ in range(11):                     # shorter than the timeout of a delayed ACK
-        told = peer.told(7002, 7003)
-    expect("N of the others", told, [[2]] * 2)
+        reported = peer.reported(7002, 7003)
+    expect("N of the others", reported, [[2]] * 2)
     peer.use(7001)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-    found = reports(peer.read_all()) + sum(peer.told(7002, 7003), [])
+    found = reports(peer.read_all()) + sum(peer.reported(7002, 7003), [])
     expect_in(f"N after that, least of {found}", min(found), 2, 3)
     expect("reports", len(found), 3)
 
@@ -181,11 +181,11 @@ def test_slow_stranger():
     peer.sock = peer.listener.accept()[0]
     peer.save()
     for _ in range(200):
-        told = peer.told(*ports[:3]) + peer.told(ports[3])
-    expect("N", told[0], [4])
+        reported = peer.reported(*ports[:3]) + peer.reported(ports[3])
+    expect("N", reported[0], [4])
     for _ in range(200):
-        told = peer.told(*ports[2:])
-    expect("N 0.6 s after two have gone", told[0], [2])
+        reported = peer.reported(*ports[2:])
+    expect("N 0.6 s after two have gone", reported[0], [2])
 
 
 class TwoWays(Receiver):
@@ -218,28 +218,28 @@ def test_two_devices():
     for port in 7001, 7002:
         peer.new(port)
     for _ in range(40):                     # some periods on one device only
-        peer.told(7002)
+        peer.reported(7002)
     for at in range(100):
         ask(peer.by(at % 2).use(7001), 1000 + at, 0)
-    expect("N of both", peer.by(0).told(7002), [[2]])
+    expect("N of both", peer.by(0).reported(7002), [[2]])
     found = []
     for at in range(40):
-        found += sum(peer.by(at % 2).told(7001) + peer.by(0).told(7002), [])
+        found += sum(peer.by(at % 2).reported(7001) + peer.by(0).reported(7002), [])
     expect_in(f"N, most of {found}", max(found), 1, 2)
     for _ in range(40):
-        alone, left = peer.by(1).told(7001), peer.by(0).told(7002)
+        alone, left = peer.by(1).reported(7001), peer.by(0).reported(7002)
     expect("N by either device", (alone, left), ([[1]], [[1]]))
 
 
-def growth(flow, link, told=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
+def growth(flow, link, reported=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
     """Return the growth of W in each round trip below eta."""
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 20000)
     flow.round(link.step(9000, 0.9, 0.0))
     last, grown = flow.round(link.step(9000, 0.9, 0.0))["Wc"], []
     for _ in range(rounds):
-        if told is not None:
-            flow.send(told)
+        if reported is not None:
+            flow.send(reported)
         now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=next(rtts))["Wc"]
         grown.append(now - last)
         last = now
@@ -332,9 +332,9 @@ def test_bad_reports():
     """Reports with N of 0 or 65535, other kinds or several records are ignored and counted."""
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
-    for told in (report(0), report(65535), report(1 << 20), report(1, 4), report(1, 0), report(1, 15),
+    for reported in (report(0), report(65535), report(1 << 20), report(1, 4), report(1, 0), report(1, 15),
                  report(1 << 59)):
-        flow.send(told)
+        flow.send(reported)
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 7)
     flow.send(report(1) + report(2))
     expect("twice", flow.ns.counters()["malformed_ignored"], 8)
@@ -364,7 +364,7 @@ class Lie:
 
     def __init__(self, *lies):
         self.lies = itertools.cycle(lies)
-        self.told = set()
+        self.reported = set()
 
     def __call__(self, packet):
         if not packet.to_b and not packet.syn:
@@ -377,7 +377,7 @@ class Lie:
             return opt
         if port == 5000:
             return opt[:10] + struct.pack("!H", next(self.lies))
-        self.told.add(int.from_bytes(opt[10:12], "big"))
+        self.reported.add(int.from_bytes(opt[10:12], "big"))
         return opt
 
 
@@ -394,16 +394,16 @@ def test_lies():
         path.change(1, f"hpcc rate {MBPS // 2}mbit delay 200us")
         flows = [path.connect(port) for port in (5000, 5001, 5002)]
         send_for(0.05, *flows)
-        lie.told.clear()
+        lie.reported.clear()
         arrived = send_for(0.3, *flows)
         share = [round(part / sum(arrived), 2) for part in arrived]
         port = path.port(1)
-        print(f"# told N = {lies}: shares {share}, {sum(arrived) * 8 / 0.3e6:.0f} Mbit/s, "
+        print(f"# reported N = {lies}: shares {share}, {sum(arrived) * 8 / 0.3e6:.0f} Mbit/s, "
               f"p99 of the queue {port['hpcc']['qlen_p99']}")
-        expect_in(f"told {lies}: share", share[0], low, high)
+        expect_in(f"reported {lies}: share", share[0], low, high)
         expect_in("Mbit/s", sum(arrived) * 8 / 0.3e6, MBPS / 2 * 0.88, MBPS / 2)
         expect("drops", port["drops"], 0)
-        expect("others are told", lie.told, {3})
+        expect("others have", lie.reported, {3})
         w_init = MBPS * 300000 // 8000
         expect_in("W", path.a.flow(flows[0][0])["W"], w_init // 1024, w_init)
 

@@ -66,8 +66,8 @@ class Port:
 
     def source(self):
         """Return the source address of responses: the port's address with the local bit inverted."""
-        said = json.loads(self.ns.run("ip", "-j", "link", "show", "dev", "v0"))
-        own = bytes.fromhex(said[0]["address"].replace(":", ""))
+        links = json.loads(self.ns.run("ip", "-j", "link", "show", "dev", "v0"))
+        own = bytes.fromhex(links[0]["address"].replace(":", ""))
         return bytes([own[0] ^ 2]) + own[1:]
 
     def change(self, how):
@@ -100,8 +100,8 @@ class Port:
 
     def stats(self, dev="v0"):
         """Return the statistics of a qdisc."""
-        said = json.loads(self.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
-        return next(qdisc["hpcc"] for qdisc in said if qdisc["kind"] == "hpcc")
+        qdiscs = json.loads(self.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
+        return next(qdisc["hpcc"] for qdisc in qdiscs if qdisc["kind"] == "hpcc")
 
     def counts(self):
         """Return the numbers of responses: sent, held, lost, failed."""
@@ -285,7 +285,7 @@ def test_many_flows():
             port.send(frame(sport=sport, size=0, ends=host(sport)))
     got = [Segment(one[14:]).dport for one in port.responses()]
     expect("none twice", len(set(got)), len(got))
-    expect_in("told", len(got), 850, 1000)
+    expect_in("responses", len(got), 850, 1000)
     expect("sent, lost, failed", [port.counts()[i] for i in (0, 2, 3)], [len(got), 0, 0])
 
 
@@ -315,7 +315,7 @@ def test_more_than_the_ring():
     port.send(*[frame(sport=sport, size=0, ends=host(sport)) for sport in range(1580, 1600)])
     again, held_now, lost_now, failed = port.counts()
     expect("then", (again + held_now, lost_now, failed), (256 + held + 20, lost, 0))
-    expect_in("told", again, 256 + 15, 256 + 20)
+    expect_in("responses", again, 256 + 15, 256 + 20)
 
 
 def broken(rng):
@@ -362,9 +362,9 @@ def test_who_judges():
     got = port.responses()
     expect("responses", len(got), 4)
     names = ["tcp.checksum.status", "ip.checksum.status", "tcp.flags", "tcp.hdr_len", "tcp.len"]
-    said = tshark.read(got, names, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+    output = tshark.read(got, names, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
                        link=tshark.ETHERNET)
-    expect("tshark", [list(line.values()) for line in said],
+    expect("tshark", [list(line.values()) for line in output],
            [[["1"], ip, ["0x0000"], ["32"], ["0"]] for ip in (["1"], [], ["1"], [])])
 
 
@@ -395,7 +395,7 @@ def sent(path):
     return path.port(1)["hpcc"]["responses"]
 
 
-def expect_told(path, ends, what):
+def expect_responses(path, ends, what):
     """Fail unless a gets a response before the first ACK that has been in the queue, b gets none,
     and all data arrive.
     """
@@ -426,7 +426,7 @@ def test_bridge():
     for version in 4, 6:
         path = Path(version, switches=2)
         slow(path)
-        expect_told(path, path.connect(), f"bridge, IPv{version}")
+        expect_responses(path, path.connect(), f"bridge, IPv{version}")
 
 
 def from_port(sender):
@@ -453,9 +453,9 @@ def test_bridge_learns_nothing():
     expect("responses", port.counts(), [1, 0, 0, 0])
     expect("responses at the sender", len(from_port(sender)), 1)
     port.ns.run("bridge", "fdb", "del", MACS[:6].hex(":"), "dev", "v0", "master", "static")
-    said = port.ns.run("bridge", "fdb", "show", "br", "br0")
-    expect("sender learned", "02:00:00:00:00:01 dev v2" in said, True)
-    expect("destination learned", "02:00:00:00:00:02 dev" in said, False)
+    output = port.ns.run("bridge", "fdb", "show", "br", "br0")
+    expect("sender learned", "02:00:00:00:00:01 dev v2" in output, True)
+    expect("destination learned", "02:00:00:00:00:02 dev" in output, False)
 
 
 def test_flooded():
@@ -571,13 +571,13 @@ def test_numbers_that_jump():
     need_virtual_time()
     port = Port("respond 1b every 1ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
-    told = []
+    sent = []
     for wait, seq in ((0, 1000), (0.0011, 1000), (0.0011, 999), (0.0011, 999), (0.0011, 999 + (1 << 22) - 1),
                       (0.0001, 999 + (1 << 22)), (0.0001, 999 + (1 << 23)), (0.0001, 999 + (1 << 23))):
         time.sleep(wait)
         port.send(frame(seq=seq, size=0))
-        told.append(len(port.responses()))
-    expect("told", told, [1, 1, 0, 1, 1, 0, 1, 0])
+        sent.append(len(port.responses()))
+    expect("responses", sent, [1, 1, 0, 1, 1, 0, 1, 0])
 
 
 def test_vlans_apart():
@@ -603,8 +603,8 @@ def test_budget():
     port.send(*[frame(sport=1, options=b"")] * 3)
     for sport in range(1000, 1400):
         port.send(frame(sport=sport, size=0))
-    told = len(port.responses())
-    expect("flows of a sender", told, 32)
+    sent = len(port.responses())
+    expect("flows of a sender", sent, 32)
     port.send(frame(sport=1400, size=0, ends=host(1)))
     expect("another sender", len(port.responses()), 1)
     # twelve flows continue beside many forged ones
@@ -629,7 +629,7 @@ def test_router():
     for version in 4, 6:
         path = Routed(version, routers=2)
         slow(path)
-        expect_told(path, path.connect(), f"router, IPv{version}")
+        expect_responses(path, path.connect(), f"router, IPv{version}")
 
 
 def test_vlan():
@@ -640,11 +640,11 @@ def test_vlan():
         ns.ip(f"link add link {dev} name v5 type vlan id 5", f"addr add {addr}/24 dev v5", "link set v5 up")
     path.addr = "10.5.0.1", "10.5.0.2"
     slow(path)
-    expect_told(path, path.connect(), "VLAN")
+    expect_responses(path, path.connect(), "VLAN")
     path = Path(switches=1)
     path.switches[0].ip("link set br0 type bridge vlan_filtering 1 vlan_default_pvid 9")
     slow(path)
-    expect_told(path, path.connect(), "a bridge's VLAN")
+    expect_responses(path, path.connect(), "a bridge's VLAN")
 
 
 def test_two_congested_ports():

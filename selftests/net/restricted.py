@@ -29,10 +29,10 @@ def as_other(function, uid=1000):
         try:
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-            said = function()
+            result = function()
         except BaseException as error:      # the child must not run the parent's code
-            said = repr(error)
-        os.write(ends[1], said.encode())
+            result = repr(error)
+        os.write(ends[1], result.encode())
         os._exit(0)
     os.close(ends[1])
     os.waitpid(pid, 0)
@@ -85,15 +85,15 @@ def entries(name):
 
 def changed():
     """Change and empty both tables. Return the number of entries, or the error, after each request."""
-    said = []
+    result = []
     for name, values in TABLES:
         for what, how in ((f"{name}-set", values), (f"{name}-set", {"replace": True}), (f"{name}-del", {})):
             try:
                 Family(Here(), "hpcc").set(what, **how)
-                said.append(str(entries(name)))
+                result.append(str(entries(name)))
             except Refused as error:
-                said.append(errno.errorcode[error.number])
-    return " ".join(said)
+                result.append(errno.errorcode[error.number])
+    return " ".join(result)
 
 
 def without_cap_net_admin():

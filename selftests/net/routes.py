@@ -12,7 +12,7 @@ from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
-from lib.path import MBPS, Path, know, route, said, say
+from lib.path import MBPS, Path, get_routes, route, set_links, set_routes
 from lib.tcp import pattern, transfer
 
 MAX = 200
@@ -20,14 +20,14 @@ CAPS = {0: CAP_TELEMETRY | CAP_QUIET, 1: CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW}
 OTHER = {4: "10.0.0.3", 6: "fd00::3"}
 
 
-def refused(ns, what, number, says, how="set", **values):
+def refused(ns, what, number, message, how="set", **values):
     """Fail unless the kernel refuses a request with this error and message, and changes nothing."""
-    before = said(ns)
+    before = get_routes(ns)
     try:
         ns.hpcc().set(f"route-{how}", **values)
     except Refused as error:
-        expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], says))
-        expect(f"routes after {what}", said(ns), before)
+        expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], message))
+        expect(f"routes after {what}", get_routes(ns), before)
         return
     raise AssertionError(f"taken: {what}")
 
@@ -39,17 +39,17 @@ def test_namespace_ends():
     full = [f"10.{i}.0.0/16 1 1" for i in range(100)]
     for _ in range(50):
         ns = Netns()
-        expect("lines", said(ns), [])
-        say(ns, *full)
-        expect("lines", len(said(ns)), 100)
+        expect("lines", get_routes(ns), [])
+        set_routes(ns, *full)
+        expect("lines", len(get_routes(ns)), 100)
         ns.delete()
     ns = Netns()
-    say(ns, *full)
+    set_routes(ns, *full)
     defer(loaded_again)
     expect("unload", unload(ns, 60), True)
     ns.forget()
     load(ns)
-    expect("lines", said(ns), [])
+    expect("lines", get_routes(ns), [])
 
 
 def loaded_again():
@@ -65,33 +65,33 @@ def test_table():
     sorted by address; a prefix that is set again gets the new values.
     """
     pair = Pair()
-    say(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48 - -", "0.0.0.0/0 0 -")
+    set_routes(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48 - -", "0.0.0.0/0 0 -")
     want = ["10.1.2.3/32 - 1", "10.0.0.0/8 1 -", "0.0.0.0/0 0 -", "fd00::/48 - -", "::/0 0 0"]
-    expect("routes", said(pair.c), want)
-    say(pair.c, "::ffff:10.0.0.0/104 0 1", "2001:db8::1/128 1 1", "fd01::/48 1 1", "11.0.0.0/8 - 4")
+    expect("routes", get_routes(pair.c), want)
+    set_routes(pair.c, "::ffff:10.0.0.0/104 0 1", "2001:db8::1/128 1 1", "fd01::/48 1 1", "11.0.0.0/8 - 4")
     want = ["10.1.2.3/32 - 1", "2001:db8::1/128 1 1", "10.0.0.0/8 0 1", "11.0.0.0/8 - 4", "0.0.0.0/0 0 -",
             "fd00::/48 - -", "fd01::/48 1 1", "::/0 0 0"]
-    expect("routes", said(pair.c), want)
+    expect("routes", get_routes(pair.c), want)
     gone = "fd00::/48", "10.1.2.3/32", "2001:db8::1/128", "::ffff:11.0.0.0/104"
-    say(pair.c, *gone, how="del")
+    set_routes(pair.c, *gone, how="del")
     left = [line for line in want if line.split()[0] not in (*gone, "11.0.0.0/8")]
-    expect("routes", said(pair.c), left)
-    say(pair.c)
-    expect("a request without routes", said(pair.c), left)
-    say(pair.c, "::/1 1 1", replace=True)
-    expect("replaced", said(pair.c), ["::/1 1 1"])
-    say(pair.c, "::/1", how="del")
-    expect("routes", said(pair.c), [])
-    expect("another namespace", said(pair.s), [])
+    expect("routes", get_routes(pair.c), left)
+    set_routes(pair.c)
+    expect("a request without routes", get_routes(pair.c), left)
+    set_routes(pair.c, "::/1 1 1", replace=True)
+    expect("replaced", get_routes(pair.c), ["::/1 1 1"])
+    set_routes(pair.c, "::/1", how="del")
+    expect("routes", get_routes(pair.c), [])
+    expect("another namespace", get_routes(pair.s), [])
 
 
 def test_refused():
     """A request with a wrong route is refused as a whole, with the reason."""
     ns = Pair().c
-    say(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
+    set_routes(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
     out, behind, long = "integer out of range", "the address has bits behind the prefix", "an address has fewer bits"
     lacks, size = "a route needs a prefix and its length", "an address has 4 or 16 bytes"
-    for what, number, says, bad in (
+    for what, number, message, bad in (
             ("33 bits", errno.EINVAL, long, route("10.0.0.0/33 1 1")), ("129 bits", errno.ERANGE, out, route("fd00::/129 1 1")),
             ("2^32 - 1 bits", errno.ERANGE, out, route(f"fd00::/{(1 << 32) - 1} 1 1")),
             ("bits behind it", errno.EINVAL, behind, route("10.0.0.1/8 1 1")), ("one bit", errno.EINVAL, behind, route("10.128.0.0/8 1 1")),
@@ -102,23 +102,23 @@ def test_refused():
             ("no length", errno.EINVAL, lacks, {"prefix": bytes(4)}), ("no prefix", errno.EINVAL, lacks, {"len": 0}),
             ("twice", errno.EINVAL, "the request has an entry twice", route("::ffff:11.1.0.0/112 0 0"))):
         for more in {}, {"replace": True}:
-            refused(ns, what, number, says, route=[route("10.0.0.0/8 0 0"), bad, route("11.1.0.0/16 1 1")], **more)
-    for what, number, says, bad in (
+            refused(ns, what, number, message, route=[route("10.0.0.0/8 0 0"), bad, route("11.1.0.0/16 1 1")], **more)
+    for what, number, message, bad in (
             ("not there", errno.ENOENT, "the table does not have such an entry", route("10.0.0.0/9")),
             ("with a value", errno.EINVAL, "Unknown attribute type", route("fd00::/48 0 1"))):
-        refused(ns, what, number, says, "del", route=[route("10.0.0.0/8"), bad])
+        refused(ns, what, number, message, "del", route=[route("10.0.0.0/8"), bad])
 
 
 def test_table_full():
     """A full table accepts no further prefixes, but new values for those that it has."""
     ns = Pair().c
     lines = [f"10.0.{i}.0/24 {i % 2} -" for i in range(MAX)]
-    say(ns, *lines)
+    set_routes(ns, *lines)
     refused(ns, "one more", errno.ENOSPC, "the table is full", route=[route("10.0.7.0/24 - 2"), route("fd00::/48 1 1")])
-    expect("routes", said(ns), lines)
-    say(ns, "10.0.8.0/24", how="del")
-    say(ns, "10.0.7.0/24 - 1", "fd00::/48 1 1")
-    found = said(ns)
+    expect("routes", get_routes(ns), lines)
+    set_routes(ns, "10.0.8.0/24", how="del")
+    set_routes(ns, "10.0.7.0/24 - 1", "fd00::/48 1 1")
+    found = get_routes(ns)
     expect("routes", (len(found), found[7], found[-1]), (MAX, "10.0.7.0/24 - 1", "fd00::/48 1 1"))
 
 
@@ -152,14 +152,14 @@ def test_offer():
         for where in 0, 1:
             pair = two_addresses(version, where=where)
             expect("no line", offers(pair, pair.addr[1]), (where, where))
-            say(pair.c, f"{OTHER[version]}/{all_bits} {1 - where} -")
+            set_routes(pair.c, f"{OTHER[version]}/{all_bits} {1 - where} -")
             expect("its line", offers(pair, OTHER[version]), (1 - where, where))
             expect("another's", offers(pair, pair.addr[1]), (where, where))
-            say(pair.s, f"{pair.addr[0]}/{all_bits} {1 - where} 1")
+            set_routes(pair.s, f"{pair.addr[0]}/{all_bits} {1 - where} 1")
             expect("both ends' lines", offers(pair, OTHER[version]), (1 - where, 1 - where))
-            say(pair.c, f"{OTHER[version]}/{all_bits}", how="del")
+            set_routes(pair.c, f"{OTHER[version]}/{all_bits}", how="del")
             expect("removed", offers(pair, OTHER[version]), (where, 1 - where))
-            say(pair.s, f"{pair.addr[0]}/{all_bits} - 1")
+            set_routes(pair.s, f"{pair.addr[0]}/{all_bits} - 1")
             expect("left open", offers(pair, OTHER[version]), (where, where))
 
 
@@ -170,7 +170,7 @@ def test_longest_prefix():
                          (0, ("::/0 1 -", "0.0.0.0/0 0 -")), (1, ("::/0 1 -", "fd00::/16 0 -")),
                          (0, ("10.0.0.4/30 1 -", "10.0.0.2/32 1 -")), (1, ("::ffff:10.0.0.2/127 1 -",))):
         pair = two_addresses()
-        say(pair.c, *lines)
+        set_routes(pair.c, *lines)
         expect(f"where by {lines}", offers(pair, OTHER[4]), (where, 0))
 
 
@@ -178,7 +178,7 @@ def test_mapped():
     """An AF_INET6 socket that uses IPv4 has the route of the IPv4 address."""
     pair = two_addresses()
     for ns in pair.c, pair.s:
-        say(ns, "10.0.0.0/24 1 -", "fd00::/8 0 -")
+        set_routes(ns, "10.0.0.0/24 1 -", "fd00::/8 0 -")
     expect("mapped", offers(pair, "::ffff:10.0.0.3", 6), (1, 1))
 
 
@@ -213,13 +213,13 @@ def test_who_computes():
     """
     path = Path(host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add 10.0.0.3/24 dev left")
-    say(path.a, "10.0.0.3/32 1 -", "10.0.0.2/32 0 -")
+    set_routes(path.a, "10.0.0.3/32 1 -", "10.0.0.2/32 0 -")
     expect("one end", used(path, "10.0.0.3"), (0, 0))
-    say(path.b, "10.0.0.1/32 1 -")
+    set_routes(path.b, "10.0.0.1/32 1 -")
     expect("both ends", used(path, "10.0.0.3")[0], 1)
     expect("the other prefix", used(path, "10.0.0.2"), (0, 0))
     expect("lines that change", used(path, "10.0.0.3", then=[
-        lambda: say(path.a, "10.0.0.3/32 0 -"), lambda: say(path.b, "10.0.0.1/32 0 -")]), (1, 1))
+        lambda: set_routes(path.a, "10.0.0.3/32 0 -"), lambda: set_routes(path.b, "10.0.0.1/32 0 -")]), (1, 1))
     expect("afterwards", used(path, "10.0.0.3"), (0, 0))
 
 
@@ -231,10 +231,10 @@ def test_carrier():
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
     for ns in path.hosts:
-        know(ns, *[(node, port, MBPS * 1000000) for node in (1, 2) for port in (1, 2)])
+        set_links(ns, *[(node, port, MBPS * 1000000) for node in (1, 2) for port in (1, 2)])
     for carrier in 0, 1:
         path.a.sysctl("net.hpcc.carrier", carrier)
-        say(path.a, f"fd00::3/128 - {1 - carrier}")
+        set_routes(path.a, f"fd00::3/128 - {1 - carrier}")
         for to, traces in (OTHER[6], 1 - carrier), (path.addr[1], carrier):
             before = path.a.counters(), path.b.counters()
             used(path, to)

@@ -29,15 +29,15 @@ def words(*numbers):
     return option(REPORT, [struct.pack("!Q", number) for number in numbers], 0, 0)
 
 
-def window(part, seq, told_id=1):
+def window(part, seq, set_id=1):
     """Return a window record: W as a fraction of W_init."""
-    return words(WINDOW << 60 | told_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
+    return words(WINDOW << 60 | set_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
 
 
-def parameters(told_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005,
+def parameters(set_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005,
                alone=0):
     """Return the two words of a sender's parameters."""
-    head = PARAMETERS << 60 | told_id << 56
+    head = PARAMETERS << 60 | set_id << 56
     return (head | stage << 48 | settle << 41 | per_rtt << 40 | eta << 30 | T,
             head | alone << 55 | W_min << 44 | (round(W * 65536) - 1) << 28 | round(W_ai * (1 << 28)))
 
@@ -51,7 +51,7 @@ def reports(segments, kind):
 
 def parts(segments):
     """Return (id, W) of all windows."""
-    return [(told[0] >> 56 & 15, (told[0] & 0xffffffff) / ONE) for told in reports(segments, WINDOW)]
+    return [(sent[0] >> 56 & 15, (sent[0] & 0xffffffff) / ONE) for sent in reports(segments, WINDOW)]
 
 
 # This test is the first because connections of other tests would still use the module.
@@ -118,20 +118,20 @@ def test_who_asks():
 class Sender(Flow):
     """A flow of a kernel that sends, and whose peer computes W."""
 
-    def __init__(self, tells=True, **how):
-        self.seqs, self.told_id = 0, 1
+    def __init__(self, report=True, **how):
+        self.seqs, self.set_id = 0, 1
         Peer.__init__(self, ecn=True, **({"where": 1} | how))
         self.connect(COMPUTES)
         self.sock.setblocking(False)
         self.fill()
-        self.said = self.run()
-        if tells:
-            self.tell(1.0)
+        self.segments = self.run()
+        if report:
+            self.report(1.0)
 
-    def tell(self, part, **how):
+    def report(self, part, **how):
         """Send a window, and an ACK of all data received."""
         self.seqs += 1
-        self.send(window(part, self.seqs, self.told_id), **how)
+        self.send(window(part, self.seqs, self.set_id), **how)
         return self.flow()
 
     def next_reports(self, kind):
@@ -144,25 +144,25 @@ class Sender(Flow):
         return []
 
 
-def expect_parameters(told, W_ai, **how):
+def expect_parameters(sent, W_ai, **how):
     """Fail unless these parameters are sent, with W_min = W_init / 1024, and W_ai apart from
     rounding.
     """
-    expect_in("W_ai", told[1] & 0xfffffff, W_ai * (1 << 28) - 2, W_ai * (1 << 28) + 1)
-    expect("parameters", tuple(told), parameters(W_ai=(told[1] & 0xfffffff) / (1 << 28), **how))
+    expect_in("W_ai", sent[1] & 0xfffffff, W_ai * (1 << 28) - 2, W_ai * (1 << 28) + 1)
+    expect("parameters", tuple(sent), parameters(W_ai=(sent[1] & 0xfffffff) / (1 << 28), **how))
 
 
 def test_parameters():
     """Parameters are sent until a window answers them."""
-    flow = Sender(tells=False)
-    told = reports(flow.said, PARAMETERS)
-    expect("sets", len(set(map(tuple, told))), 1)
-    expect_parameters(told[0], stage=0, W_ai=W_AI / W_INIT)
+    flow = Sender(report=False)
+    sent = reports(flow.segments, PARAMETERS)
+    expect("sets", len(set(map(tuple, sent))), 1)
+    expect_parameters(sent[0], stage=0, W_ai=W_AI / W_INIT)
     expect("receiver", flow.flow()["receiver"], 0)
     time.sleep(T_NS / 1e9)
     flow.send()
-    expect("again", reports(flow.run(), PARAMETERS)[0], told[0])
-    flow.tell(1.0)
+    expect("again", reports(flow.run(), PARAMETERS)[0], sent[0])
+    flow.report(1.0)
     expect("receiver", flow.flow()["receiver"], 1)
     time.sleep(T_NS / 1e9)
     flow.send()
@@ -172,8 +172,8 @@ def test_parameters():
 
 
 def test_configured_parameters():
-    flow = Sender(tells=False, eta_permille=900, max_stage=7, settle=9, per_rtt=1, n_flows=10)
-    expect_parameters(reports(flow.said, PARAMETERS)[0], eta=900, stage=7, settle=9, per_rtt=1, W_ai=0.01)
+    flow = Sender(report=False, eta_permille=900, max_stage=7, settle=9, per_rtt=1, n_flows=10)
+    expect_parameters(reports(flow.segments, PARAMETERS)[0], eta=900, stage=7, settle=9, per_rtt=1, W_ai=0.01)
 
 
 def test_repeated_parameters():
@@ -181,7 +181,7 @@ def test_repeated_parameters():
     sets W.
     """
     need_virtual_time()
-    flow = Sender(tells=False)
+    flow = Sender(report=False)
     link = Link()
     for _ in range(4):
         flow.round(link.step(9000, 1.0, 3.0))
@@ -189,8 +189,8 @@ def test_repeated_parameters():
     expect_in("W", W, W_INIT >> 10, W_INIT // 4)
     time.sleep(T_NS / 1e9)
     flow.echo(link.step(9000, 1.0, 0.0))
-    told = flow.next_reports(PARAMETERS)[0]
-    expect_in("W told, in W_init / 65536", 1 + (told[1] >> 28 & 0xffff), 64, 65536 * 5 // 4 * W // W_INIT)
+    sent = flow.next_reports(PARAMETERS)[0]
+    expect_in("W sent, in W_init / 65536", 1 + (sent[1] >> 28 & 0xffff), 64, 65536 * 5 // 4 * W // W_INIT)
 
 
 class Distant(Sender):
@@ -206,7 +206,7 @@ def test_N_is_not_told():
     reported before.
     """
     need_virtual_time()
-    flow = Distant(tells=False, n_flows=0, max_stage=255)
+    flow = Distant(report=False, n_flows=0, max_stage=255)
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0))
     for at in range(6):
@@ -226,7 +226,7 @@ def test_W():
     """
     flow = Sender()
     for part in 1.0, 0.5, 0.123, 0.01, 1 / 1024, 0.00001, 0.7:
-        now = flow.tell(part)
+        now = flow.report(part)
         near("W", now["W"], max(W_INIT * part, W_INIT >> 10, 1448 / 16), 0.002)
         expect("Wc", now["Wc"], now["W"])
         near("R", flow.rate(), now["W"] * 1e9 / T_NS, 0.01 if now["W"] > 724 else 0.13)
@@ -238,7 +238,7 @@ def test_audit():
     """Records beside windows are evaluated, but W does not follow them."""
     flow = Sender()
     link = Link()
-    flow.tell(0.5)
+    flow.report(0.5)
     for _ in range(9):
         flow.run()
         flow.echo(link.step(9000, 1.0, 2.0))
@@ -250,7 +250,7 @@ def test_reordered_and_repeated():
     """An older window or a repeated one changes nothing."""
     flow = Sender()
     for flow.seqs in 0x5000, 0xa000, 0xfffe:
-        flow.tell(0.9)
+        flow.report(0.9)
     for seq, part, want in ((0x10001, 0.4, 0.4), (0x10000, 0.8, 0.4), (0xfffe, 0.7, 0.4), (0x10001, 0.6, 0.4),
                             (0x10002, 0.3, 0.3)):
         flow.send(window(part, seq))
@@ -264,7 +264,7 @@ def test_lost():
     for lost in 1, 5, 300, 30000:
         flow.seqs += lost
         flow.run()
-        near("W", flow.tell(1 / (2 + lost % 7))["W"], W_INIT / (2 + lost % 7))
+        near("W", flow.report(1 / (2 + lost % 7))["W"], W_INIT / (2 + lost % 7))
 
 
 def test_bad_windows():
@@ -272,13 +272,13 @@ def test_bad_windows():
     ignored and counted.
     """
     flow = Sender()
-    flow.tell(0.5)
+    flow.report(0.5)
     for bad in (window(0, 10), window(1.001, 10), window(3.9, 10), words(WINDOW << 60 | 1 << 56 | 1 << 48 |
                 10 << 32 | ONE), words(*2 * [WINDOW << 60 | 1 << 56 | 10 << 32 | ONE])):
         flow.send(bad)
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 5)
-    for told_id in 0, 2, 15:
-        flow.send(window(1.0, 10, told_id))
+    for set_id in 0, 2, 15:
+        flow.send(window(1.0, 10, set_id))
     expect("window_old_ignored", flow.ns.counters()["window_old_ignored"], 3)
     near("W", flow.flow()["W"], W_INIT / 2)
 
@@ -296,8 +296,8 @@ def test_not_agreed():
         expect("W", peer.flow()["W"], before)
     peer = Peer(ecn=True, where=1)
     peer.connect(syn_option())
-    for told in window(0.1, 1), words(*parameters()):
-        peer.send(told, b"x", ecn=ECT)
+    for sent in window(0.1, 1), words(*parameters()):
+        peer.send(sent, b"x", ecn=ECT)
     expect("unagreed_ignored", peer.ns.counters()["unagreed_ignored"], 2)
 
 
@@ -308,19 +308,19 @@ def test_silence():
     need_virtual_time()
     flow = Sender()
     link = Link()
-    flow.tell(0.5)
-    said = []
+    flow.report(0.5)
+    segments = []
     for _ in range(60):
         time.sleep(T_NS / 1e9)
-        said += flow.run(0)
+        segments += flow.run(0)
         flow.send()
         if flow.ns.counters()["windows_stopped"]:
             break
     expect("windows_stopped", flow.ns.counters()["windows_stopped"], 1)
     near("W", flow.flow()["W"], W_INIT / 2)
     expect("receiver", flow.flow()["receiver"], 0)
-    said = flow.run()
-    expect("T", {told[0] & 0x3fffffff for told in reports(said, PARAMETERS)}, {0})
+    segments = flow.run()
+    expect("T", {sent[0] & 0x3fffffff for sent in reports(segments, PARAMETERS)}, {0})
     for _ in range(9):
         now = flow.round(link.step(9000, 1.0, 1.0))
     expect_in("W follows records", now["W"], W_INIT >> 10, W_INIT // 4)
@@ -329,28 +329,28 @@ def test_silence():
     expect_in("W follows no window", flow.flow()["W"], W_INIT >> 10, W_INIT // 4)
     time.sleep(T_NS / 1e9)
     flow.echo(link.step(9000, 1.0, 1.0))
-    expect("told again", {told[0] & 0x3fffffff for told in flow.next_reports(PARAMETERS)}, {0})
-    began, asked = time.monotonic(), []
-    while not asked and time.monotonic() - began < 0.4 * T_NS / 1e6:
+    expect("sent again", {sent[0] & 0x3fffffff for sent in flow.next_reports(PARAMETERS)}, {0})
+    began, requests = time.monotonic(), []
+    while not requests and time.monotonic() - began < 0.4 * T_NS / 1e6:
         time.sleep(T_NS / 1e9)
         flow.round(link.step(9000, 0.9, 0.0))
-        asked = [told for told in reports(flow.run(0), PARAMETERS) if told[0] & 0x3fffffff]
-    expect_in("asked again after so many T", (time.monotonic() - began) * 1e9 / T_NS, 200, 270)
-    flow.told_id = asked[0][0] >> 56 & 15
-    near("W", flow.tell(0.25)["W"], W_INIT / 4)
+        requests = [sent for sent in reports(flow.run(0), PARAMETERS) if sent[0] & 0x3fffffff]
+    expect_in("requested again after so many T", (time.monotonic() - began) * 1e9 / T_NS, 200, 270)
+    flow.set_id = requests[0][0] >> 56 & 15
+    near("W", flow.report(0.25)["W"], W_INIT / 4)
 
 
 def test_unanswered():
     """Parameters that are not answered are repeated 32 times at most."""
     need_virtual_time()
-    flow = Sender(tells=False)
+    flow = Sender(report=False)
     link = Link()
-    told = 0
+    sent = 0
     for _ in range(100):
         time.sleep(T_NS / 1e9)
         flow.echo(link.step(9000, 0.5, 0.0))
-        told += any(words[0] & 0x3fffffff for words in reports(flow.run(0), PARAMETERS))
-    expect_in("T in which they were told", told, 16, 32)
+        sent += any(words[0] & 0x3fffffff for words in reports(flow.run(0), PARAMETERS))
+    expect_in("T in which they were sent", sent, 16, 32)
     expect("mode", flow.flow()["mode"], "telemetry")
 
 
@@ -365,12 +365,12 @@ def test_T_changes():
     for rtt_s in 0.002, 0.001:
         peer.sock.send(bytes(3000))
         segments = peer.read_all(0)
-        told = reports(segments, PARAMETERS)
+        sent = reports(segments, PARAMETERS)
         time.sleep(rtt_s)
         peer.acked = segments[-1].seq + len(segments[-1].payload)
-        old = told[0][0] >> 56 & 15
+        old = sent[0][0] >> 56 & 15
         peer.send(window(0.5, len(seen), old))
-        seen.append((old, told[0][0] & 0x3fffffff))
+        seen.append((old, sent[0][0] & 0x3fffffff))
     expect("ids", seen[1][0], seen[0][0] + 1)
     expect("T", [round(T / 1e6) for _, T in seen], [4, 2])
     # The last ACK reduced T again.
@@ -392,15 +392,15 @@ def test_timeout():
     unacked = flow.acked
     flow.run()
     flow.time_out()
-    said = flow.read_all(0.001)
+    segments = flow.read_all(0.001)
     expect("receiver", flow.flow()["receiver"], 0)
     near("W", flow.flow()["W"], 1420, 0.03)
     flow.send(window(1.0, 9), ack=unacked)
     near("W after a window", flow.flow()["W"], 1420, 0.03)
-    said += flow.read_all(T_NS / 1e9)
+    segments += flow.read_all(T_NS / 1e9)
     flow.send(ack=unacked + 1420)
-    said += flow.read_all(0.001)
-    expect("T", {told[0] & 0x3fffffff for told in reports(said, PARAMETERS)}, {0})
+    segments += flow.read_all(0.001)
+    expect("T", {sent[0] & 0x3fffffff for sent in reports(segments, PARAMETERS)}, {0})
 
 
 def test_sender_comes_back():
@@ -410,7 +410,7 @@ def test_sender_comes_back():
     need_virtual_time()
     for where in 1, 0:
         flow = Sender()
-        flow.tell(0.5)
+        flow.report(0.5)
         flow.ns.sysctl("net.hpcc.where", where)
         for name in "cubic", "hpcc":
             set_cc(flow.sock, name)
@@ -418,9 +418,9 @@ def test_sender_comes_back():
         time.sleep(T_NS / 1e9)
         before = flow.flow()["W"]
         flow.send(window(0.5, 9))
-        told = [opt.words for seg in flow.run(0) for opt in seg.ours() if opt.type == REPORT]
-        expect(f"records, where {where}", [len(records) for records in told], [2])
-        expect("kind, T", (told[0][0] >> 60, told[0][0] & 0x3fffffff), (PARAMETERS, 0))
+        sent = [opt.words for seg in flow.run(0) for opt in seg.ours() if opt.type == REPORT]
+        expect(f"records, where {where}", [len(records) for records in sent], [2])
+        expect("kind, T", (sent[0][0] >> 60, sent[0][0] & 0x3fffffff), (PARAMETERS, 0))
         expect_in("W", flow.flow()["W"], before, W_INIT)
 
 
@@ -432,26 +432,26 @@ def test_response():
     flow = Sender()
     link = Link()
     for queue_T in 3, 1, 9:
-        flow.tell(1.0)
+        flow.report(1.0)
         first = flow.acked
         flow.run()
         end, flow.acked = flow.acked, first
-        told = option(RESPONSE, [record(1, 77, 88, qlen_code(round(queue_T * T_UNITS)))], SCALE, 1)
-        flow.raw(0, flow.seq, first + 10 * 1420, told)
+        response = option(RESPONSE, [record(1, 77, 88, qlen_code(round(queue_T * T_UNITS)))], SCALE, 1)
+        flow.raw(0, flow.seq, first + 10 * 1420, response)
         want = W_INIT * ETA / (1 + queue_T)
         near(f"W after a queue of {queue_T} T", flow.flow()["W"], want, 0.01)
         flow.acked = first + 5 * 1420
-        near("W of a window from before", flow.tell(0.99)["W"], want, 0.01)
+        near("W of a window from before", flow.report(0.99)["W"], want, 0.01)
         flow.acked = end
-        near("W of a window that knows", flow.tell(0.9)["W"], 0.9 * W_INIT, 0.01)
+        near("W of a window that knows", flow.report(0.9)["W"], 0.9 * W_INIT, 0.01)
         flow.run()
         flow.echo(link.step(9000, 0.9, 0.0))
     # these data were in flight when W fell: a response to them is too late
     first = flow.acked
     flow.run()
     end, flow.acked = flow.acked, first
-    flow.tell(0.4)
-    flow.raw(0, flow.seq, first + 10 * 1420, told)
+    flow.report(0.4)
+    flow.raw(0, flow.seq, first + 10 * 1420, response)
     near("W", flow.flow()["W"], 0.4 * W_INIT, 0.01)
 
 
@@ -460,11 +460,11 @@ def test_response():
 class Receiver(Peer):
     """A peer for whose data a kernel computes W."""
 
-    def __init__(self, told=None, **how):
+    def __init__(self, sent=None, **how):
         super().__init__(ecn=True, **({"where": 1} | how))
         self.connect(COMPUTES)
         self.links = [Link()]
-        self.send(words(*(told or parameters())), bytes(1000), ecn=ECT)
+        self.send(words(*(sent or parameters())), bytes(1000), ecn=ECT)
         self.first = self.read_all()
 
     def data(self, *links, options=b"", nbytes=1420, ecn=ECT, flags=ACK, prompt=0):
@@ -488,11 +488,11 @@ class Receiver(Peer):
 
 def test_answer():
     """Parameters are answered at once, each time; parameters that switch the receiver off are not."""
-    peer = Receiver(parameters(told_id=7, W=0.5))
+    peer = Receiver(parameters(set_id=7, W=0.5))
     expect("W", parts(peer.first), [(7, 0.5)])
-    expect("again", parts(peer.data(options=words(*parameters(told_id=7, W=0.25)))), [(7, 0.5)])
-    expect("others", parts(peer.data(options=words(*parameters(told_id=8, W=0.25)))), [(8, 0.25)])
-    expect("off", parts(peer.data(options=words(*parameters(told_id=9, T=0)))), [])
+    expect("again", parts(peer.data(options=words(*parameters(set_id=7, W=0.25)))), [(7, 0.5)])
+    expect("others", parts(peer.data(options=words(*parameters(set_id=8, W=0.25)))), [(8, 0.25)])
+    expect("off", parts(peer.data(options=words(*parameters(set_id=9, T=0)))), [])
     link = Link()
     answers = peer.data(link.step(9000, 0.5, 0.0), prompt=PROMPT)
     expect("echo", [opt.type for seg in answers for opt in seg.ours()], [ECHO])
@@ -512,7 +512,7 @@ def test_rcv_mss():
     """When the receiver stops computing W, TCP uses its own estimate of the segment size again."""
     need_virtual_time()
     for ends in (lambda peer: set_cc(peer.sock, "cubic"),
-                 lambda peer: peer.data(options=words(*parameters(told_id=2, T=0)), nbytes=900)):
+                 lambda peer: peer.data(options=words(*parameters(set_id=2, T=0)), nbytes=900)):
         peer = Receiver()
         peer.train(Link(), 8, 0.95)
         expect_in("raised", tcp_info(peer.sock)["rcv_mss"], 2 * 1420, 4 * 1448)
@@ -527,10 +527,10 @@ def test_off_answered():
     need_virtual_time()
     peer = Receiver()
     peer.train(Link(), 8, 0.95)
-    for told_id in 2, 3:
-        peer.data(options=words(*parameters(told_id=told_id)))
+    for set_id in 2, 3:
+        peer.data(options=words(*parameters(set_id=set_id)))
         peer.sock.recv(1 << 20)
-        expect("ACKs", len(peer.data(options=words(*parameters(told_id=told_id, T=0)))), 1)
+        expect("ACKs", len(peer.data(options=words(*parameters(set_id=set_id, T=0)))), 1)
 
 
 def test_first_segments():
@@ -543,7 +543,7 @@ def test_first_segments():
 
 def test_bad_parameters():
     peer = Receiver()
-    good = parameters(told_id=2, W=0.5)
+    good = parameters(set_id=2, W=0.5)
     for bad in (parameters(2, T=999), parameters(2, T=1000000001), parameters(2, eta=0), parameters(2, eta=1001),
                 parameters(2, settle=65), parameters(2, W_min=0),
                 (good[0], parameters(3)[1]), good[:1], (good[0], WINDOW << 60 | 2 << 56), (*good, good[0])):
@@ -578,20 +578,20 @@ def test_counts_N():
     need_virtual_time()
     for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
                                        (0.01, 1, (0.5, 0.95), 2), (0.2, 1, (0.95, 0.5), 100)):
-        told = parameters(W=0.1, W_ai=alone, alone=1)
-        peer = Receiver(told, hop_records=0)
+        sent = parameters(W=0.1, W_ai=alone, alone=1)
+        peer = Receiver(sent, hop_records=0)
         peer.others = [copy.copy(peer) for _ in range(nr_others)]
         for port, other in enumerate(peer.others, 7001):
             other.link = Link()
             other.connect(COMPUTES, port=port)
-            other.send(words(*told), bytes(1000), ecn=ECT)
+            other.send(words(*sent), bytes(1000), ecn=ECT)
             other.read_all()
         links = [(Link(hop), load) for hop, load in enumerate(loads, 1)]
         near(f"W_ai with {nr_others} others and {loads}", 1e6 * growth(peer, links), 1e6 * alone / N, 0.1)
     # without that flag W_ai is used as it is
     peer = Receiver(parameters(W=0.1, W_ai=0.001))
     peer.others = []
-    near("W_ai as told", 1e6 * growth(peer, [(Link(), 0.95)]), 1000, 0.1)
+    near("W_ai as sent", 1e6 * growth(peer, [(Link(), 0.95)]), 1000, 0.1)
 
 
 def test_reports_once_in_T():
@@ -603,8 +603,8 @@ def test_reports_once_in_T():
     link = Link()
     peer.train(link, 4, 0.95)
     answers = peer.train(link, 40, 0.95)
-    told = parts(answers)
-    expect_in("windows in 40 T", len(told), 9, 41)
+    sent = parts(answers)
+    expect_in("windows in 40 T", len(sent), 9, 41)
     expect_in("ACKs of 640 segments", len(answers), 150, 200)
     echoes = [opt for seg in answers for opt in seg.ours() if opt.type == ECHO]
     expect_in("audits", len(echoes), 7, 11)
@@ -627,7 +627,7 @@ def test_falls_at_once():
         seen += [(at, W) for _, W in parts(answers)]
         if seen:
             break
-    expect_in("told after so many segments", seen[0][0], 1, 4)
+    expect_in("sent after so many segments", seen[0][0], 1, 4)
     expect_in("W", seen[0][1], last * 0.5, last * 0.875)
     near("W of NewINT", 1000 * seen[0][1], 1000 * last / (U / ETA), 0.1)
 
@@ -640,8 +640,8 @@ def test_ce():
     last = parts(peer.train(link, 8, 0.95))[-1][1]
     for _ in range(3):
         peer.data(ecn=CE)
-    told = parts(peer.train(link, 3, 0.95))
-    near("W", 1000 * told[0][1], 1000 * last * 7 / 8, 0.02)
+    sent = parts(peer.train(link, 3, 0.95))
+    near("W", 1000 * sent[0][1], 1000 * last * 7 / 8, 0.02)
 
 
 def test_prompt():

@@ -217,13 +217,13 @@ def test_statistics():
     basic, queue = record("gnet-stats-basic", stats["basic"]), record("gnet-stats-queue", stats["queue"])
     expect("basic", basic, {name: shown[name] for name in basic})
     expect("queue", queue, {name: shown[name] for name in queue})
-    told = {attributes("hpcc-xstats-attrs")[number]["name"]: raw for number, raw in attrs_of(stats["app"])}
+    attrs = {attributes("hpcc-xstats-attrs")[number]["name"]: raw for number, raw in attrs_of(stats["app"])}
     app, ours = {}, shown["hpcc"]
     for name, form in ("port", "tc-hpcc-xstats"), ("unstamped", "hpcc-unstamped"):
-        expect(f"length of {name}", len(told[name]), struct.calcsize("=" + "".join(
+        expect(f"length of {name}", len(attrs[name]), struct.calcsize("=" + "".join(
             one for _, one in members(form))))
-        app |= record(form, told[name])
-    hist = struct.unpack(f"={len(told['hist']) // 8}Q", told["hist"])
+        app |= record(form, attrs[name])
+    hist = struct.unpack(f"={len(attrs['hist']) // 8}Q", attrs["hist"])
     expect("histogram", sum(hist), sum(bucket["packets"] for bucket in ours["hist"]))
     expect("histogram ends with a packet", hist[-1] > 0, True)
     flat = {c_name(name): value for name, value in (ours | ours["unstamped"]).items()}

@@ -60,11 +60,11 @@ def between(client, server, version=4, stamp="stamp", **setting):
     for sock, ns, name in zip(ends, path.hosts, (client, server)):
         what = f"{name}, {client} to {server}, {setting}, {stamp}"
         # The other module is there, but has nothing to do with this end.
-        told = ns.counters(name)
-        print(f"# {what}: {goodput:.0f} Mbit/s, {told['forward_sent']} requests, "
-              f"{told['echo_received']} echoes")
+        counters = ns.counters(name)
+        print(f"# {what}: {goodput:.0f} Mbit/s, {counters['forward_sent']} requests, "
+              f"{counters['echo_received']} echoes")
         expect(what, (get_cc(sock), *mode_and_hops(ns, name)), (name, "telemetry", 2))
-        expect(f"{what}: went wrong", {key: told[key] for key in BAD if told[key]}, {})
+        expect(f"{what}: went wrong", {key: counters[key] for key in BAD if counters[key]}, {})
     # Data of one way and ACKs of the other share 0.95 of a link, or all of it where it is quiet. Of
     # 1538 bytes on the wire 1420 are payload, or 1448 where data carry no requests.
     payload = 1448 if setting.get("carry") else 1420

@@ -137,13 +137,13 @@ def until_like(lines, name, *args):
     """
     start = lines.index(f"scenario {name}") + 2
     for _ in range(80):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             scenario(name, *args)
-        segments = said.getvalue().splitlines()[2:]
+        segments = output.getvalue().splitlines()[2:]
         if lines[start:start + len(segments)] == segments:
             break
-    print(said.getvalue(), end="")
+    print(output.getvalue(), end="")
 
 
 def run(modules, like):

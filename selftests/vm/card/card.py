@@ -98,8 +98,8 @@ class CardPath(Path):
 
     def sums(self):
         """Statistics of the port's qdiscs, added up."""
-        said = json.loads(self.switch.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
-        found = [qdisc["hpcc"] for qdisc in said if qdisc["kind"] == "hpcc"]
+        qdiscs = json.loads(self.switch.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
+        found = [qdisc["hpcc"] for qdisc in qdiscs if qdisc["kind"] == "hpcc"]
         expect("qdiscs", len(found), self.queues)
         return {name: sum(qdisc[name] for qdisc in found)
                 for name in ("stamped", "tx_packets", "drop_gso")}
