@@ -78,9 +78,9 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_malformed(flow, net);
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-			/* A REPORT with two records has parameters for the peer's own data. It
-			 * does not show whether our segments arrive.
-			 */
+		/* A REPORT with two records has parameters for the peer's own data. It
+		 * does not show whether our segments arrive.
+		 */
 		if (opt->nr == 1)
 			hpcc_flow_count(&flow->received, 1);
 	}

@@ -265,7 +265,7 @@ static struct sock *hpcc_flow_hold(struct hpcc_flow *flow, struct nlattr * const
 	bool wanted;
 
 	spin_lock_bh(&flow->lock);
-		/* The socket cannot be freed: release() needs the lock. */
+	/* The socket cannot be freed: release() needs the lock. */
 	wanted = !flow->dead && hpcc_flow_matches(attrs, sk) &&
 		 refcount_inc_not_zero(&sk->sk_refcnt);
 	spin_unlock_bh(&flow->lock);

@@ -62,7 +62,7 @@ static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t 
 	spin_lock_bh(&flow->lock);
 	if (READ_ONCE(hn->identify_active) && !rcu_access_pointer(flow->path)) {
 		rcu_assign_pointer(flow->path, path);
-			/* If telemetry begins now, hpcc_path_ask() may have missed this path. */
+		/* If telemetry begins now, hpcc_path_ask() may have missed this path. */
 		hpcc_path_begin(flow, path);
 		WRITE_ONCE(flow->identify_active, true);
 		path = NULL;
@@ -95,7 +95,7 @@ void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
-		/* Either this CPU sees the request, or hpcc_paths_ask() sees the flow. */
+	/* Either this CPU sees the request, or hpcc_paths_ask() sees the flow. */
 	smp_mb();
 	if (READ_ONCE(hn->identify_active))
 		hpcc_path_attach(hn, flow, GFP_ATOMIC);

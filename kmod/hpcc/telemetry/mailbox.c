@@ -133,9 +133,9 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 		hpcc_algo_forget_hop(in->algo, i + 1);
 		known = false;
 	}
-		/* Counters of another link are unrelated to these: the algorithm
-		 * sees the new tag, and starts anew.
-		 */
+	/* Counters of another link are unrelated to these: the algorithm
+	 * sees the new tag, and starts anew.
+	 */
 	if (known) {
 		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
 		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
@@ -177,7 +177,7 @@ static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 	hpcc_record_unpack(word, &r);
 	if (!hpcc_sample(in, i, &r, scale, &s))
 		return false;
-		/* An ignored record does not update the baseline. */
+	/* An ignored record does not update the baseline. */
 	if (!(hpcc_measure_link(in->algo, in->params, &s, &in->measure) &
 	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
 		in->algo->L[i].seen_us = in->now_us;
@@ -208,7 +208,7 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 	struct hpcc_link *old = a->L;
 	struct hpcc_link *L;
 
-		/* kzalloc() keeps an object of 64 bytes within a cache line. */
+	/* kzalloc() keeps an object of 64 bytes within a cache line. */
 	BUILD_BUG_ON(sizeof(*L) > 64);
 
 	if (likely(hops <= a->nr))
@@ -362,7 +362,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u64 word;
 
 	hpcc_prompt_in(flow, opt);
-		/* Echo identities to the peer, even if this end computes the peer's W. */
+	/* Echo identities to the peer, even if this end computes the peer's W. */
 	if (unlikely(opt->type == HPCC_OPT_IDENTIFY))
 		hpcc_echo_reserve(flow, false);
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
@@ -458,7 +458,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}
-		/* If the head changed, the words may belong to the new one. */
+	/* If the head changed, the words may belong to the new one. */
 	if (!opt.nr || READ_ONCE(flow->echo.head) != head)
 		return 0;
 	WRITE_ONCE(flow->echo.next, at);
