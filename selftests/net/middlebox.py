@@ -571,24 +571,104 @@ def test_parameters_of_the_peer():
         expect("muted", path.a.counters()["muted"], 1)
 
 
-def test_outage():
-    """A path drops all packets for a second, and not because of the option: an end that sends
-    little still returns telemetry for the data of the other end.
+def each_receiver(change=None):
+    """Yield a path for each net.hpcc.where and version, and its client and server after the first data.
+    From then on the path runs packets through `change`, if given.
+    """
+    for where, version in itertools.product((0, 1), (4, 6)):
+        path = BoxPath(version, where=where, start_rtt_ns=10**9)
+        client, server = path.connect()
+        transfer((client, server, pattern(NBYTES)))
+        if change:
+            path.change_packet = change()
+        yield f"where {where}, IPv{version}", path, client, server
+
+
+def test_path_begins_to_drop():
+    """If the path begins to drop segments with the option, the flow is muted once and makes one
+    trial, whichever end computes W: an answer that the peer kept from before does not end the muting.
     """
     need_virtual_time()
-    path = BoxPath(4)
-    client, server = path.connect()
-    transfer((client, server, pattern(NBYTES)))
+    for name, path, client, server in each_receiver(lambda: Firewall(lambda packet: packet.payload and
+                                                                     packet.to_b)):
+        for _ in range(4):
+            transfer((client, server, pattern(NBYTES)))
+        expect(f"{name}: muted", path.a.counters()["muted"], 1)
+        path.change_packet.dropped.clear()
+        for _ in range(20):
+            transfer((client, server, pattern(NBYTES)))
+        expect(f"{name}: trials, muted", (len(path.change_packet.dropped), path.a.counters()["muted"]),
+               (1, 1))
+
+
+def outage(path, client, server):
+    """Drop all packets for two seconds, and not because of the option. Wait until data have arrived."""
     path.change_packet = drop
     client.send(bytes(100))
     time.sleep(2)
     path.change_packet = lambda packet: [packet]
     time.sleep(4)
     expect("request", len(server.recv(1000)), 100)
+    expect("muted", path.a.counters()["muted"], 1)
+
+
+def test_outage():
+    """After an outage an end that sends little still returns telemetry for the data of the other
+    end.
+    """
+    need_virtual_time()
+    path = BoxPath(4)
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)))
+    outage(path, client, server)
     for _ in range(5):
         goodput_mbps(server, client, NBYTES)
     expect("muted", path.a.counters()["muted"], 1)
     expect("runs", get_cc(server), "hpcc")
+
+
+def test_trial_after_outage():
+    """After an outage the trial brings telemetry back, whichever end computes W."""
+    need_virtual_time()
+    for name, path, client, server in each_receiver():
+        outage(path, client, server)
+        for _ in range(4):
+            transfer((client, server, pattern(NBYTES)))
+        expect(f"{name}: mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()],
+               [(False, "telemetry")])
+
+
+def send_little(client, server):
+    """Send single segments for 12 s. Return the longest time that one took, in s."""
+    longest_s = 0
+    for _ in range(60):
+        start = time.monotonic()
+        transfer((client, server, bytes(100)))
+        longest_s = max(longest_s, time.monotonic() - start)
+        time.sleep(0.2)
+    return longest_s
+
+
+def test_trial_of_one_segment():
+    """A flow that never has enough segments in flight makes its trial, too. If the path drops it, a
+    tail loss probe repairs the loss.
+    """
+    need_virtual_time()
+    for name, path, client, server in each_receiver():
+        outage(path, client, server)
+        send_little(client, server)
+        expect(f"{name}: mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()],
+               [(False, "telemetry")])
+    for name, path, client, server in each_receiver(lambda: Firewall(data)):
+        transfer((client, server, bytes(100)))
+        expect(f"{name}: muted", path.a.counters()["muted"], 1)
+        path.change_packet.dropped.clear()
+        timeouts = path.a.snmp("TcpExtTCPTimeouts")
+        longest_s = send_little(client, server)
+        expect(f"{name}: trials, RTOs", (len(path.change_packet.dropped),
+                                         path.a.snmp("TcpExtTCPTimeouts") - timeouts), (1, 0))
+        expect_in(f"{name}: s for the trial", longest_s, 0.1, PROBED_S)
+        expect(f"{name}: muted", path.a.counters()["muted"], 1)
 
 
 if __name__ == "__main__":

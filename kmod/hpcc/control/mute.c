@@ -8,10 +8,13 @@
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request as a trial. Other segments are in flight before it and after it, so that
- *		fast retransmit repairs its loss. An echo or REPORT ends the muting. Without one the
- *		flow stays muted until the connection ends. ACKs without data still answer the
- *		peer's requests: an outage also mutes flows, and an end that sends little data may
- *		never start a trial.
+ *		fast retransmit repairs its loss. A flow that sends too few segments for this makes
+ *		the trial after HPCC_TRIAL_WAIT_NS, and a tail loss probe repairs the loss. An echo
+ *		or REPORT that arrives after the trial ends the muting. Before the trial such an
+ *		answer proves nothing: the peer may have kept it, because SACK blocks left no room.
+ *		Without an answer the flow stays muted until the connection ends. ACKs without data
+ *		still answer the peer's requests: an outage also mutes flows, and an end that sends
+ *		no more data makes no trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
  *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
  *		without data go without the option, too. This number doubles if another such
@@ -40,8 +43,12 @@
  */
 #define HPCC_PAUSE_RESET	(10 * HZ)
 
-/* Number of segments in flight before the trial segment, and after it. */
-#define HPCC_TRIAL_SEGS		3
+/* Number of segments that the trial needs in flight before it, and in the send queue after it. */
+#define HPCC_TRIAL_BEFORE	7
+#define HPCC_TRIAL_AFTER	3
+
+/* This long after the last request the trial needs no other segments. */
+#define HPCC_TRIAL_WAIT_NS	(10 * NSEC_PER_SEC)
 
 /**
  * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
@@ -57,9 +64,10 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 received = READ_ONCE(flow->received);
 	u32 requests = READ_ONCE(flow->requests);
-	bool suspect = received == flow->mute.rto_received && requests != flow->mute.rto_requests;
+	bool suspect = received == READ_ONCE(flow->mute.rto_received) &&
+		       requests != flow->mute.rto_requests;
 
-	flow->mute.rto_received = received;
+	WRITE_ONCE(flow->mute.rto_received, received);
 	flow->mute.rto_requests = requests;
 	if (flow->mute.state || !suspect || hpcc_carrier_in_data(flow))
 		return false;
@@ -77,13 +85,13 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
 	u8 muted = READ_ONCE(flow->mute.state);
 
-	if (READ_ONCE(flow->received) != flow->mute.rto_received) {
+	if (muted > HPCC_MUTED_TRIES &&
+	    READ_ONCE(flow->received) != READ_ONCE(flow->mute.rto_received)) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
 	} else if (muted == HPCC_MUTED_TRIES ||
 		   (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
-		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
-		    tcp_sk(sk)->packets_out > 2 * HPCC_TRIAL_SEGS)) {
+		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open)) {
 		/* Each segment of a TSO packet would carry the request. A new route removes the
 		 * limit.
 		 */
@@ -95,17 +103,28 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/* Whether a segment with a request is the trial segment: new data with other segments around it. */
+/* Whether a trial that ends at @end has enough segments around it, or the flow has waited too long
+ * for them.
+ */
+static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *flow, u32 end)
+{
+	return (hpcc_peek(tp->packets_out) >= HPCC_TRIAL_BEFORE &&
+		hpcc_peek(tp->write_seq) - end >= HPCC_TRIAL_AFTER * hpcc_peek(tp->mss_cache)) ||
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->last_request_ns) >=
+	       HPCC_TRIAL_WAIT_NS;
+}
+
+/* Whether a segment with a request is the trial segment. It has new data. */
 static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 			    struct hpcc_flow *flow)
 {
 	u32 end = hpcc_segment_end(seg);
 
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
-	    end != READ_ONCE(flow->snd_end) ||
-	    hpcc_peek(tp->packets_out) < HPCC_TRIAL_SEGS ||
-	    hpcc_peek(tp->write_seq) - end < HPCC_TRIAL_SEGS * hpcc_peek(tp->mss_cache))
+	    end != READ_ONCE(flow->snd_end) || !hpcc_mute_ready(tp, flow, end))
 		return false;
+	/* An option that arrives from now on answers the trial. */
+	WRITE_ONCE(flow->mute.rto_received, READ_ONCE(flow->received));
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIED);
 	return true;
 }

@@ -128,7 +128,7 @@ struct hpcc_flow_echo {
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
  * @paused: HPCC_EVENT_MUTED must be sent
  * @paused_at: tcp_jiffies32 when @pause began
- * @rto_received: the flow's received at the last RTO
+ * @rto_received: the flow's received at the last RTO, or when a trial left after it
  * @rto_requests: the flow's requests at the last RTO
  */
 struct hpcc_flow_mute {

@@ -103,7 +103,8 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 }
 
 /* Whether the next segment should be an IDENTIFY, and of which phase: first of each phase in turn,
- * then of those in which a link has no name.
+ * then of those in which a link has no name. If the receiver may compute W, the trial of a muted
+ * flow is an IDENTIFY, too: the receiver does not answer each FORWARD.
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
@@ -113,6 +114,10 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	u8 left, again;
 	u32 turn;
 
+	if (unlikely(READ_ONCE(flow->mute.state)) && flow->rx_window_agreed) {
+		*phase = 0;
+		return true;
+	}
 	if (likely(!READ_ONCE(flow->identify_active)))
 		return false;
 	path = rcu_dereference(flow->path);
