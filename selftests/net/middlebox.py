@@ -16,7 +16,7 @@ from lib.genl import Family
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import ACK, KIND, NOP, PSH, SYN
-from lib.path import know
+from lib.path import set_links
 from lib.tcp import get_cc, goodput_mbps, pattern, transfer
 
 NBYTES = 600000
@@ -454,7 +454,7 @@ def test_each_carrier():
                        **({"carry": 1} if name == "probes" else {"carrier": carrier}))
         path.lets_by = arp_or_icmpv6
         for ns in path.hosts:
-            know(ns, (1, 2, 1000000000))
+            set_links(ns, (1, 2, 1000000000))
         works(path, name, HANDSHAKE_S)
 
 
