@@ -13,14 +13,15 @@ import time
 from lib.kernel import virtual_time
 from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, no_errors
-from lib.packet import (ACK, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Sniffer,
-                        data_segments, identity, option, ours_in, record, sane)
+from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN,
+                        Sniffer, data_segments, identity, option, ours_in, record, sane, syn_option)
 from lib.peer import SCALE, Flow, Link, Peer
 from lib.tcp import get_cc, pattern, tcp_info, transfer
 
 IPPROTO_MPTCP = 262
 TCP_MD5SIG = 14
-MPTCP_KIND, MD5_KIND = 30, 19
+MPTCP_KIND, MD5_KIND, SACK_KIND = 30, 19, 5
+CAP_PROBES, CAP_INT, CAP_IFA = 0x04, 0x40, 0x80
 
 
 def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
@@ -156,6 +157,27 @@ def test_lost_ack():
             found += exchange()
         expect_in("ACKs without option", found.index(True), pause, pause + 1)
     expect("counted", peer.ns.counters()["muted"], 5)
+
+
+def test_lost_ack_beside_probes():
+    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, it lost the last
+    ACK before the probe: ACKs pause the option only if that ACK had one.
+    """
+    need_virtual_time()
+    for carrier, cap in (2, CAP_INT), (3, CAP_IFA):
+        for has_option in False, True:
+            peer = Peer(carrier=carrier)
+            peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))
+            peer.send(option(FORWARD, [record(1, 100, 1)], 5, 1) if has_option else b"", bytes(1000))
+            expect("option in the ACK", any(seg.ours() for seg in peer.read_all(0.05)), has_option)
+            peer.sock.send(bytes(1000))
+            peer.read_all(0.05)
+            counters = peer.ns.counters()
+            expect("probes", counters["int_sent"] + counters["ifa_sent"], 1)
+            peer.send(option(FORWARD, [record(1, 200, 1)], 5, 1), bytes(1000), seq=peer.seq - 1000)
+            answers = [bool(seg.ours()) for seg in peer.read_all(0.05) if seg.option(SACK_KIND)]
+            expect(f"carrier {carrier}: option in the answer", answers, [not has_option])
+            expect(f"carrier {carrier}: muted", peer.ns.counters()["muted"], int(has_option))
 
 
 def test_duplicate_of_a_stranger():

@@ -331,7 +331,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
-	if (!data) {
+	/* The peer's TCP does not receive a probe of a carrier that is @apart. */
+	if (!data && (likely(carrier == &hpcc_tcp_option) || !carrier->apart)) {
 		WRITE_ONCE(flow->sent.echo_ack, ntohl(hpcc_segment_th(seg)->ack_seq));
 		WRITE_ONCE(flow->sent.echo_at, tcp_jiffies32);
 	}
