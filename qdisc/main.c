@@ -110,6 +110,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	struct hpcc_offset offset = hpcc_offset_of(sch, cfg);
 	struct hpcc_marks marks;
 	struct hpcc_port *port;
+	bool new_link;
 	int err;
 
 	err = cfg->respond ? hpcc_respond_init(sch) : 0;
@@ -127,10 +128,11 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
-	hpcc_commit_carriers(q, q->b != b || q->shared != port);
+	new_link = q->b != b || q->shared != port;
 	q->b = b;
 	q->byte_time = byte_time;
 	port = hpcc_port_move(q, port);
+	hpcc_commit_carriers(q, new_link);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
 	return 0;

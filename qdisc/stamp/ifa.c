@@ -4,8 +4,7 @@
  * departing packet of IP protocol HPCC_IFA_PROTOCOL.
  *
  * The packet becomes longer on departure, as with INT (int.c). Only the checksum of the whole
- * packet covers the written bytes. A packet without room is forwarded unchanged. Such a packet has
- * no TCP option.
+ * packet covers the written bytes. A packet without room is forwarded unchanged.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>

@@ -86,6 +86,9 @@ struct hpcc_stamp_port {
 	struct hpcc_csig_units	csig;
 };
 
+/* The core finds the port by qdisc_priv(). */
+static_assert(offsetof(struct hpcc_stamp_port, sched) == 0);
+
 static inline struct hpcc_stamp_port *hpcc_stamp_port(struct hpcc_sched *q)
 {
 	return container_of(q, struct hpcc_stamp_port, sched);

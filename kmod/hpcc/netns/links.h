@@ -5,7 +5,7 @@
 
 #include <net/net_namespace.h>
 
-/* Larger numbers mean that a switch does not know them. */
+/* Some carriers use larger numbers for a node or a port that the switch does not know. */
 #define HPCC_LINK_NODE_MAX	0xfffffe
 #define HPCC_LINK_PORT_MAX	0xfffe
 
