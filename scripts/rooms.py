@@ -25,13 +25,13 @@ ROOMS = {
 
 # Owners of the fields of struct hpcc_flow.
 OWNERS = {
-    "carrier/": "carrier_state",
+    "carrier/": "carrier_state carrier_private",
     "carrier/carrier.c": "carrier",
     "control/ack.c": "algo params min_rtt_us tlp unpaced hop_records sample_ns una full_us settle prior",
     "control/census.c": "census",
     "control/classic.c": "mode classic_seq why",
     "control/loss.c": "fallback loss",
-    "control/mute.c": "mute",
+    "control/mute.c": "mute mute_past",
     "control/probe.c": "probes answer probing probe",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",
     "control/reserve.c": "ext_hdr_len reserve",

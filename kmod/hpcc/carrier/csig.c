@@ -182,8 +182,8 @@ static void hpcc_csig_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 /* State of the path. LOCAL_IN writes it without a lock, so two CPUs may spoil a sample. */
 static struct hpcc_csig_path *hpcc_csig_path(const struct hpcc_flow *flow)
 {
-	BUILD_BUG_ON(sizeof(struct hpcc_csig_path) > sizeof(flow->carrier_state.own));
-	return (struct hpcc_csig_path *)flow->carrier_state.own;
+	BUILD_BUG_ON(sizeof(struct hpcc_csig_path) > sizeof(flow->carrier_private.own));
+	return (struct hpcc_csig_path *)flow->carrier_private.own;
 }
 
 /* Request a signal. */

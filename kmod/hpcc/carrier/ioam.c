@@ -42,8 +42,8 @@ struct hpcc_ioam_flow {
 
 static struct hpcc_ioam_flow *hpcc_ioam_flow(struct hpcc_flow *flow)
 {
-	BUILD_BUG_ON(sizeof(struct hpcc_ioam_flow) > sizeof(flow->carrier_state.own));
-	return (struct hpcc_ioam_flow *)flow->carrier_state.own;
+	BUILD_BUG_ON(sizeof(struct hpcc_ioam_flow) > sizeof(flow->carrier_private.own));
+	return (struct hpcc_ioam_flow *)flow->carrier_private.own;
 }
 
 /* ---- Sender ---------------------------------------------------------------- */

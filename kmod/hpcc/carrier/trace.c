@@ -13,20 +13,18 @@
 
 /**
  * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
- * @lock: covers all but @rcu
+ * @lock: covers the other members
  * @seen_ns: when the last valid trace arrived
- * @hops: number of nodes in that trace
+ * @hops: number of nodes in that trace, or in a longer one that failed later
  * @ops: carrier that filled @link
  * @link: links by hop - 1; from @hops on bps is 0: no history
- * @rcu: for kfree_rcu()
  */
 struct hpcc_trace_rx {
-	spinlock_t lock;	/* covers all but @rcu */
+	spinlock_t lock;	/* covers the other members */
 	u64 seen_ns;
 	int hops;
 	const struct hpcc_carrier_ops *ops;
 	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
-	struct rcu_head rcu;
 };
 
 static_assert(HPCC_IOAM_NODES_MAX >= HPCC_INT_NODES_MAX);
@@ -37,7 +35,7 @@ static_assert(HPCC_IOAM_NODES_MAX >= HPCC_IFA_NODES_MAX);
  */
 static struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
 {
-	struct hpcc_trace_rx *rx = rcu_dereference(flow->carrier_state.trace_rx);
+	struct hpcc_trace_rx *rx = rcu_dereference(flow->carrier_private.trace_rx);
 	struct hpcc_trace_rx *old;
 
 	if (likely(rx))
@@ -48,7 +46,7 @@ static struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct 
 		return NULL;
 	}
 	spin_lock_init(&rx->lock);
-	old = unrcu_pointer(cmpxchg(&flow->carrier_state.trace_rx, NULL, RCU_INITIALIZER(rx)));
+	old = unrcu_pointer(cmpxchg(&flow->carrier_private.trace_rx, NULL, RCU_INITIALIZER(rx)));
 	if (!old)
 		return rx;
 	kfree(rx);
@@ -79,8 +77,10 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
 	rx->ops = t->ops;
 	for (nr = 1; nr <= t->hops; nr++) {
 		err = t->ops->hop(t, nr, &rx->link[nr - 1], &r);
-		if (err)
+		if (err) {
+			rx->hops = max(rx->hops, nr);
 			return err;
+		}
 		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
 	}
 	/* The age of links beyond the end of this trace is not tracked. */

@@ -52,7 +52,7 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
 	kfree(rcu_access_pointer(flow->remote));
-	kfree(rcu_access_pointer(flow->carrier_state.trace_rx));
+	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
 	if (rx)
 		kfree(rx->state.algo.L);
 	kfree(rx);

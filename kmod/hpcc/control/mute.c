@@ -64,11 +64,11 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 received = READ_ONCE(flow->received);
 	u32 requests = READ_ONCE(flow->requests);
-	bool suspect = received == READ_ONCE(flow->mute.rto_received) &&
-		       requests != flow->mute.rto_requests;
+	bool suspect = received == READ_ONCE(flow->mute_past.rto_received) &&
+		       requests != flow->mute_past.rto_requests;
 
-	WRITE_ONCE(flow->mute.rto_received, received);
-	flow->mute.rto_requests = requests;
+	WRITE_ONCE(flow->mute_past.rto_received, received);
+	flow->mute_past.rto_requests = requests;
 	if (flow->mute.state || !suspect || hpcc_carrier_in_data(flow))
 		return false;
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
@@ -86,7 +86,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	u8 muted = READ_ONCE(flow->mute.state);
 
 	if (muted > HPCC_MUTED_TRIES &&
-	    READ_ONCE(flow->received) != READ_ONCE(flow->mute.rto_received)) {
+	    READ_ONCE(flow->received) != READ_ONCE(flow->mute_past.rto_received)) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
 	} else if (muted == HPCC_MUTED_TRIES ||
@@ -124,7 +124,7 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	    end != READ_ONCE(flow->snd_end) || !hpcc_mute_ready(tp, flow, end))
 		return false;
 	/* An option that arrives from now on answers the trial. */
-	WRITE_ONCE(flow->mute.rto_received, READ_ONCE(flow->received));
+	WRITE_ONCE(flow->mute_past.rto_received, READ_ONCE(flow->received));
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIED);
 	return true;
 }
@@ -144,9 +144,9 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	u32 now = tcp_jiffies32;
 	u32 pause = READ_ONCE(flow->mute.next_pause);
 
-	if (!pause || now - READ_ONCE(flow->mute.paused_at) >= HPCC_PAUSE_RESET)
+	if (!pause || now - READ_ONCE(flow->mute_past.paused_at) >= HPCC_PAUSE_RESET)
 		pause = HPCC_PAUSE;
-	WRITE_ONCE(flow->mute.paused_at, now);
+	WRITE_ONCE(flow->mute_past.paused_at, now);
 	WRITE_ONCE(flow->mute.pause, pause);
 	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);

@@ -39,9 +39,6 @@ struct hpcc_rx;
 
 /**
  * struct hpcc_carrier_state - state of carriers other than the TCP option (carrier/)
- * @own: private data of the flow's carrier; its file defines the type and states the lock
- * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
- *	afterwards
  * @signal: a signal of the peer's to reflect, enum hpcc_carrier << 16 | its 16 bits; 0: none; no
  *	lock: LOCAL_OUT takes it with xchg()
  * @nodes: maximum number of hops in a trace or in a stack; constant
@@ -51,12 +48,21 @@ struct hpcc_rx;
  *	lock: LOCAL_IN writes it, LOCAL_OUT and the socket's ACKs read it with READ_ONCE()
  */
 struct hpcc_carrier_state {
-	u64 own[3];
-	struct hpcc_trace_rx __rcu *trace_rx;
 	u32 signal;
 	u8 nodes;
 	bool paused;
 	bool mixed;
+};
+
+/**
+ * struct hpcc_carrier_private - what only carriers access (carrier/)
+ * @own: private data of the flow's carrier; its file defines the type and states the lock
+ * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
+ *	afterwards
+ */
+struct hpcc_carrier_private {
+	u64 own[3];
+	struct hpcc_trace_rx __rcu *trace_rx;
 };
 
 /**
@@ -107,35 +113,45 @@ enum hpcc_ignored {
 
 /**
  * struct hpcc_flow_echo - records to be echoed (mailbox.c owns it)
- * @records: by hop - 1
  * @head: values that all records in @records share
  * @next: index of the first record to echo
  * @reserved: receiver.c processes @records; no echo takes records from it
+ * @records: by hop - 1
+ *
+ * No lock: the hooks use READ_ONCE(), WRITE_ONCE() and xchg().
  */
 struct hpcc_flow_echo {
-	u64 records[HPCC_HOPS_MAX];
 	u32 head;
 	u8 next;
 	bool reserved;
+	u64 records[HPCC_HOPS_MAX];
 };
 
 /**
  * struct hpcc_flow_mute - segments without our option (mute.c owns it)
- * @state: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the socket
+ * @state: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, mute.c all others under the socket
  *	lock
+ * @paused: HPCC_EVENT_MUTED must be sent
  * @pause: number of ACKs without data still to send without our option, because the peer did not
  *	receive one with it
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
- * @paused: HPCC_EVENT_MUTED must be sent
- * @paused_at: tcp_jiffies32 when @pause began
- * @rto_received: the flow's received at the last RTO, or when a trial left after it
- * @rto_requests: the flow's requests at the last RTO
+ *
+ * No lock, but for @state.
  */
 struct hpcc_flow_mute {
 	u8 state;
 	bool paused;
 	u16 pause;
 	u16 next_pause;
+};
+
+/**
+ * struct hpcc_flow_mute_past - values at the last RTO and the last pause (mute.c owns it)
+ * @paused_at: tcp_jiffies32 when hpcc_flow_mute.pause began; no lock
+ * @rto_received: the flow's received at the last RTO, or when a trial left after it; no lock
+ * @rto_requests: the flow's requests at the last RTO; socket lock
+ */
+struct hpcc_flow_mute_past {
 	u32 paused_at;
 	u32 rto_received;
 	u32 rto_requests;
@@ -146,6 +162,8 @@ struct hpcc_flow_mute {
  * @prompt_end: end of the last data segment that requested a prompt ACK
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
  * @echo_at: tcp_jiffies32 when that ACK was sent
+ *
+ * No lock: LOCAL_OUT writes, ack.c reads @prompt_end.
  */
 struct hpcc_flow_sent {
 	u32 prompt_end;
@@ -166,6 +184,9 @@ struct hpcc_flow_sent {
  * @N_reported: N of the last report; 0: there is no valid report
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
  * @W_ai_goal_q16: target of W_ai
+ *
+ * LOCAL_OUT writes @period, @index, @N_sent and @N_sent_us, LOCAL_IN @N_arrived, without a lock.
+ * The socket lock covers the other members.
  */
 struct hpcc_flow_census {
 	u32 period;
@@ -186,6 +207,8 @@ struct hpcc_flow_census {
  * @delivered: packets delivered when the last probe was sent
  * @segs: data segments sent before the last probe, minus 1 if data were in flight
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
+ *
+ * Socket lock.
  */
 struct hpcc_flow_probe {
 	u32 delivered;
@@ -197,6 +220,8 @@ struct hpcc_flow_probe {
  * struct hpcc_flow_silence - ACKs without telemetry (silence.c owns it)
  * @since_us: tcp_mstamp of the first of the flow's silent_acks
  * @requests: number of the flow's requests at @since_us
+ *
+ * Socket lock.
  */
 struct hpcc_flow_silence {
 	u64 since_us;
@@ -207,6 +232,8 @@ struct hpcc_flow_silence {
  * struct hpcc_flow_prior - values before an RTO (ack.c owns it)
  * @W_q16: W
  * @slow_start_limit_q16: limit of slow start
+ *
+ * Socket lock.
  */
 struct hpcc_flow_prior {
 	u64 W_q16;
@@ -224,6 +251,8 @@ struct hpcc_flow_prior {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @duplicates: the path duplicates packets
  * @dup_score: suspicion that the path duplicates packets, 0 .. 6
+ *
+ * Socket lock.
  */
 struct hpcc_flow_loss {
 	s64 dsack_excess;
@@ -240,6 +269,8 @@ struct hpcc_flow_loss {
  * struct hpcc_flow_reserve - space for options (reserve.c owns it)
  * @bytes: bytes of MSS reserved for options
  * @ip_optlen: length of the IPv4 options that are part of the flow's ext_hdr_len
+ *
+ * Socket lock.
  */
 struct hpcc_flow_reserve {
 	u16 bytes;
@@ -251,6 +282,8 @@ struct hpcc_flow_reserve {
  * @count: number of events sent since @since
  * @since: jiffies when a second of events began
  * @missed: number of events suppressed by the rate limit since the last event sent
+ *
+ * Socket lock.
  */
 struct hpcc_flow_event {
 	u32 since;
@@ -294,6 +327,7 @@ struct hpcc_flow_event {
  * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
  *	socket lock
  * @carrier_state: state of @carrier, and of the peer's
+ * @carrier_private: the same, for carrier/ only
  * @rx: state for computing the peer's W; NULL until the peer requests this; RCU, constant
  *	afterwards
  * @node: entry in the hash table
@@ -346,6 +380,7 @@ struct hpcc_flow_event {
  *
  * @echo: records to be echoed
  * @mute: segments without our option
+ * @mute_past: values at the last RTO and the last pause
  * @sent: the last segments that LOCAL_OUT passed
  * @census: N, measured by receivers
  * @probe: when to send and to answer a probe
@@ -357,8 +392,9 @@ struct hpcc_flow_event {
  *
  * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
  * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
- * also needs the line of @fallback. A data segment in LOCAL_OUT needs the lines of @node and
- * @last_request_ns. hpcc_flow_check() verifies the first four lines at compile time.
+ * also needs the line of @fallback. A segment in LOCAL_OUT needs the lines of @node and
+ * @last_request_ns, with @census if it carries a REPORT. hpcc_flow_check() verifies these lines at
+ * compile time.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;
@@ -398,25 +434,28 @@ struct hpcc_flow {
 	u32 snd_end;
 	u64 mail[HPCC_HOPS_MAX];
 
-	struct hpcc_flow_echo echo;
-	struct hpcc_carrier_state carrier_state;
-	bool probing;
-	u16 caps;
-	bool rx_window_agreed;
-	u8 carrier;
-	struct hpcc_flow_mute mute;
-	u32 requests;
-	u32 received;
-	u32 sample_ns;
+	struct hpcc_rx __rcu *rx;
+	u64 response;
+
 	u64 last_request_ns;
 	struct hpcc_flow_sent sent;
-
-	struct hpcc_rx __rcu *rx;
-	struct hpcc_stamped stamped;
-	u64 response;
-	struct hpcc_flow_census census;
+	u32 requests;
+	u32 sample_ns;
+	struct hpcc_carrier_state carrier_state;
+	struct hpcc_flow_mute mute;
+	u16 caps;
+	bool probing;
+	bool rx_window_agreed;
+	u8 carrier;
 	u8 device;
+	struct hpcc_flow_echo echo;
 
+	u32 received;
+	struct hpcc_flow_mute_past mute_past;
+	struct hpcc_flow_census census;
+
+	struct hpcc_stamped stamped;
+	struct hpcc_carrier_private carrier_private;
 	struct hpcc_flow_probe probe;
 	u32 una;
 	u64 began_us;

@@ -19,7 +19,7 @@
  * (uapi/linux/hpcc.h); until then each quiet mark is stored as a map with its own hop only.
  *
  * Words for an echo are stored unchanged. All of them have the same scale, in
- * hpcc_flow.echo_head; a request with another scale clears them first. If two CPUs run LOCAL_IN for
+ * hpcc_flow.echo.head; a request with another scale clears them first. If two CPUs run LOCAL_IN for
  * one flow at once, words of two heads may mix: then one sample is wrong.
  */
 #include <linux/slab.h>
@@ -320,7 +320,7 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
 
-/* The low 24 bits of echo_head describe all records in hpcc_flow.echo. The upper 8 bits count
+/* The low 24 bits of echo.head describe all records in hpcc_flow.echo. The upper 8 bits count
  * changes, so that hpcc_echo_write() also notices a head that changed and changed back.
  */
 #define HPCC_HEAD_MASK	0xffffffU
