@@ -16,7 +16,7 @@ from lib.kernel import virtual_time
 from lib.ktap import Skip, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, option, syn_option
-from lib.path import MBPS, carrier_path, forget, know, known, link
+from lib.path import MBPS, carrier_path, delete_links, get_links, link, set_links
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.qdisc import NLA_F_NESTED, NLM_F_ACK, attr
 from lib.routed import Routed
@@ -70,7 +70,7 @@ class Switched(Peer):
 def receiver(unit=1, caps=0):
     """Return a peer whose kernel knows two links, and has agreed to IOAM."""
     peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS, unit))
+    set_links(peer.ns, (1, 1, BPS), (2, 1, BPS, unit))
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM | caps))
     expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)
@@ -79,12 +79,12 @@ def receiver(unit=1, caps=0):
 
 def refused(ns, what, number, says, command="link-set", **values):
     """Fail unless the kernel refuses a request with this error and message, and changes nothing."""
-    before = known(ns)
+    before = get_links(ns)
     try:
         ns.hpcc().set(command, **values)
     except Refused as error:
         expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], says))
-        expect(f"links after {what}", known(ns), before)
+        expect(f"links after {what}", get_links(ns), before)
         return
     raise AssertionError(f"{what}: taken")
 
@@ -94,25 +94,25 @@ def test_links_table():
     gets the new values.
     """
     pair = Pair(6)
-    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), ((1 << 24) - 2, 65534, BPS))
-    know(pair.c, (1, 2, 10000000000000, 65535), (0, 0, BPS))
-    expect("links", known(pair.c), [(0, 0, BPS, 1), (1, 2, 10000000000000, 65535), (7, 3, 25000000000, 1),
+    set_links(pair.c, (7, 3, 25000000000), (1, 2, 1000), ((1 << 24) - 2, 65534, BPS))
+    set_links(pair.c, (1, 2, 10000000000000, 65535), (0, 0, BPS))
+    expect("links", get_links(pair.c), [(0, 0, BPS, 1), (1, 2, 10000000000000, 65535), (7, 3, 25000000000, 1),
                                     ((1 << 24) - 2, 65534, BPS, 1)])
-    forget(pair.c, (7, 3), (0, 0))
-    expect("links", known(pair.c), [(1, 2, 10000000000000, 65535), ((1 << 24) - 2, 65534, BPS, 1)])
+    delete_links(pair.c, (7, 3), (0, 0))
+    expect("links", get_links(pair.c), [(1, 2, 10000000000000, 65535), ((1 << 24) - 2, 65534, BPS, 1)])
     pair.c.hpcc().set("link-set", replace=True, link=[link(9, 9, BPS), link(8, 8, BPS)])
-    expect("replaced", known(pair.c), [(8, 8, BPS, 1), (9, 9, BPS, 1)])
-    know(pair.c)
-    expect("a request without links", len(known(pair.c)), 2)
-    expect("another namespace", known(pair.s), [])
+    expect("replaced", get_links(pair.c), [(8, 8, BPS, 1), (9, 9, BPS, 1)])
+    set_links(pair.c)
+    expect("a request without links", len(get_links(pair.c)), 2)
+    expect("another namespace", get_links(pair.s), [])
     pair.c.hpcc().set("link-set", replace=True)
-    expect("replaced by none", known(pair.c), [])
+    expect("replaced by none", get_links(pair.c), [])
 
 
 def test_links_refused():
     """A request with a wrong link is refused as a whole, with the reason."""
     ns = Pair(6).c
-    know(ns, (1, 2, BPS), (3, 4, BPS, 5))
+    set_links(ns, (1, 2, BPS), (3, 4, BPS, 5))
     out, lacks = "integer out of range", "a link needs node and port, and a rate to be set"
     for what, number, says, bad in (
             ("node", errno.ERANGE, out, link((1 << 24) - 1, 1, BPS)), ("port", errno.ERANGE, out, link(1, 65535, BPS)),
@@ -147,7 +147,7 @@ def test_links_refused():
             expect("a reason", error.message != "", True)
             continue
         raise AssertionError(f"taken: {body.hex()}")
-    expect("links", known(ns), [(1, 2, BPS, 1), (3, 4, BPS, 5)])
+    expect("links", get_links(ns), [(1, 2, BPS, 1), (3, 4, BPS, 5)])
 
 
 def test_links_full():
@@ -158,7 +158,7 @@ def test_links_full():
     ns.hpcc().sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)       # SO_SNDBUFFORCE
     links = [(node << 8, 7 * node % 65535, BPS) for node in range(65000)]
     before = memory()
-    know(ns, *links)
+    set_links(ns, *links)
     print(f"# {memory() - before} KB of memory")
     if not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("KB of memory", memory() - before, 900, 1200)
@@ -166,10 +166,10 @@ def test_links_full():
         refused(ns, "one more", errno.ENOSPC, "the table is full", link=[link(1, one, BPS), *[link(*it) for it in more]])
     refused(ns, "more than a table can have", errno.ENOSPC, "the request has more entries than the table can", replace=True,
             link=[link(*one) for one in [*links, (1, 1, BPS)]])
-    know(ns, (5 << 8, 35, 25000000000))
-    forget(ns, (6 << 8, 42))
-    know(ns, (1, 1, BPS))
-    expect("links", known(ns), [(0, 0, BPS, 1), (1, 1, BPS, 1), *[(*one, 1) for one in links[1:5]],
+    set_links(ns, (5 << 8, 35, 25000000000))
+    delete_links(ns, (6 << 8, 42))
+    set_links(ns, (1, 1, BPS))
+    expect("links", get_links(ns), [(0, 0, BPS, 1), (1, 1, BPS, 1), *[(*one, 1) for one in links[1:5]],
                                 (5 << 8, 35, 25000000000, 1), *[(*one, 1) for one in links[7:]]])
 
 
@@ -186,7 +186,7 @@ def test_links_read_while_they_change():
     """
     ns = Pair(6).c
     staying = [(2 * node, 1, BPS, 1) for node in range(3000)]
-    know(ns, *staying)
+    set_links(ns, *staying)
     others, family = [(2 * node + 1, 1, BPS) for node in range(3000)], Family(ns, "hpcc")
     found, parts = [], 0
     for part in ns.hpcc().dump_in_parts("link-get"):
@@ -272,7 +272,7 @@ def test_mixed_path():
                 for port, dev in enumerate(("left", "right"), 1):
                     path.change(number, f"hpcc rate {rate}mbit delay 20us node {number} port {port} stamp {stamp}", dev)
             for ns in path.hosts:
-                know(ns, (slow + 1, 1, BPS // 2), (slow + 1, 2, BPS // 2))
+                set_links(ns, (slow + 1, 1, BPS // 2), (slow + 1, 2, BPS // 2))
             client, server = path.connect()
             transfer((client, server, pattern(500000)))
             before, start = path.port(1)["bytes"], time.monotonic()
@@ -577,7 +577,7 @@ def test_kernel_node():
     path.change(1, "hpcc rate 500mbit delay 20us node 1 port 2 stamp tcp,ioam")
     path.change(1, "hpcc rate 500mbit delay 20us node 1 port 1 stamp tcp,ioam", "left")
     for ns in path.hosts:
-        know(ns, (1, 1, 500000000), (1, 2, 500000000))
+        set_links(ns, (1, 1, 500000000), (1, 2, 500000000))
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
     expect("without", (path.a.flow()["hops"], path.b.counters()["ioam_ignored"]), (1, 0))

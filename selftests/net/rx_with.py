@@ -14,7 +14,7 @@ from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.kernel import virtual_time
 from lib.net import Pair
 from lib.packet import SYN, Sniffer, ours_in
-from lib.path import MBPS, Path, know, say
+from lib.path import MBPS, Path, set_links, set_routes
 from lib.tcp import pattern, set_cc, transfer
 
 IPPROTO_MPTCP = 262
@@ -97,12 +97,12 @@ def know_all(path):
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
     for ns in path.hosts:
-        know(ns, *[(node, port, MBPS * 1000000) for node in range(1, len(path.switches) + 1) for port in (1, 2)])
+        set_links(ns, *[(node, port, MBPS * 1000000) for node in range(1, len(path.switches) + 1) for port in (1, 2)])
 
 
 def route(path, ns, line):
     """Set a route to the other end, or none."""
-    say(ns, *[f"{path.addr[ns is path.a]}/{rest(path)}{line}"] if line else [], replace=True)
+    set_routes(ns, *[f"{path.addr[ns is path.a]}/{rest(path)}{line}"] if line else [], replace=True)
 
 
 def rest(path):
