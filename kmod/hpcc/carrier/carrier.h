@@ -53,9 +53,9 @@ struct hpcc_trace {
  * @unknown_link: counter of telemetry of a link that is not in the table
  * @stopped: counter of connections that returned to the TCP option
  *
- * Functions. A carrier that announces @cap has pull(); one that calls hpcc_trace_in() has hop(); one
- * that @reflects has report(); one with a protocol of its own has packet_in(). All others may be
- * NULL. Module load and unload:
+ * Functions. A carrier that announces @cap has pull(); one that calls hpcc_trace_in() has hop();
+ * one that @reflects has report(); one with a protocol of its own has packet_in(). All others may
+ * be NULL. Module load and unload:
  *
  * @check: check module parameters; 0 or a negative error
  * @init: register handlers
