@@ -27,7 +27,7 @@ CODE = {
     "option": (("/record.h",), r"hpcc_(syn_)?opts?_"),
     "record": (("/record.h", "/histogram.h", "/response.h"), r"hpcc_(?!(syn_)?opts?_|algo_)"),
     "stamp": (("/stamp.h", "/respond.h"), ""),
-    "algo": (("/algo.h", "/response.h"), r"hpcc_(?!response_)"),
+    "algo": (("/algo.h", "/measure.h", "/state.h", "/response.h"), r"hpcc_(?!response_)"),
     "ldcp": (("/ldcp.h",), ""),
     "fallback": (("/fallback.h",), ""),
     "receiver": (("/newint.h",), ""),

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * MeasureInflight of draft-miao-iccrg-hpccplus section 4.2: u' of each link and U, from the records
+ * of an ACK. hpcc/law/algo.h has the formulas.
+ */
+#ifndef _HPCC_LAW_MEASURE_H
+#define _HPCC_LAW_MEASURE_H
+
+#include <hpcc/law/state.h>
+
+/**
+ * hpcc_link_u() - u' of a link (draft lines 4 and 5)
+ * @p: parameters
+ * @qlen: the smaller one of two successive queue lengths, time units
+ * @dtx: d(tx) between them, time units, at most HPCC_TX_EXCESS @dts + T
+ * @dts: d(ts) between them, time units, not 0
+ *
+ * Return: u', Q24, at most HPCC_U_MAX_Q24.
+ */
+static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
+			      u64 dts)
+{
+	u64 u_q24;
+
+	if (qlen >> 16 >= p->T || dtx >> 16 >= dts)
+		return HPCC_U_MAX_Q24;
+	/* Keep dtx << 24 within 64 bits. dtx is less than 2^16 dts, so dts stays above 2^22 and has
+	 * 22 significant bits.
+	 */
+	while ((dtx | dts) >> 39) {
+		dtx >>= 1;
+		dts >>= 1;
+	}
+	u_q24 = hpcc_mul_shr(qlen, p->inv_T_q63,
+			     HPCC_INV_T_BITS - HPCC_FRAC_BITS) +
+		hpcc_div_nearest(dtx << HPCC_FRAC_BITS, dts);
+	return min_t(u64, u_q24, HPCC_U_MAX_Q24);
+}
+
+/**
+ * hpcc_link_update() - process a link's record: u' and L[i] = ack.L[i]
+ * @l: the link
+ * @p: parameters
+ * @s: its record
+ *
+ * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_link_update(struct hpcc_link *l,
+				   const struct hpcc_params *p,
+				   const struct hpcc_sample *s)
+{
+	u64 dtx = s->tx - l->tx;
+	u64 dts = s->ts - l->ts;
+	u32 why = 0;
+
+	if (!l->valid && !l->quiet)
+		why = HPCC_ACK_NEW;
+	else if (s->tag != l->tag && (l->valid || l->ts))
+		why = HPCC_ACK_PATH;
+	else if (!l->valid)
+		why = 0;
+	else if ((s64)dts <= 0)
+		return HPCC_ACK_TS_BACK;
+	else if ((s64)dtx < 0)
+		why = HPCC_ACK_TX_BACK;
+	else if (dtx > p->T && (dtx - p->T - 1) / HPCC_TX_EXCESS >= dts)
+		return HPCC_ACK_TX_EXCESS;
+
+	if (why)
+		l->u_q24 = 0;
+	else if (l->valid)
+		l->u_q24 = hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
+	else	/* it has a queue now, so it sends without a pause */
+		l->u_q24 = hpcc_link_u(p, s->qlen, 1, 1);
+	l->ts = s->ts;
+	l->tx = s->tx;
+	l->qlen = s->qlen;
+	l->tag = s->tag;
+	l->bottleneck_since = why ? 0 : l->bottleneck_since;
+	l->rounds = 0;
+	l->quiet = 0;
+	l->valid = true;
+	return why;
+}
+
+/**
+ * hpcc_link_quiet() - process a report that a link is quiet
+ * @l: the link
+ * @p: parameters
+ * @slow: slow start limits W, so u' may have its minimum at once
+ *
+ * The last record of the link is no longer a valid baseline.
+ *
+ * Return: 0, or HPCC_ACK_NEW if the link had no baseline and was not quiet.
+ */
+static inline u32 hpcc_link_quiet(struct hpcc_link *l,
+				  const struct hpcc_params *p, bool slow)
+{
+	u32 why = l->valid || l->quiet ? 0 : HPCC_ACK_NEW;
+
+	l->quiet = slow ? 1 + HPCC_QUIET_STEPS : max_t(u8, l->quiet, 1);
+	l->u_q24 = p->eta_q24 - (l->quiet - 1) * (p->eta_q24 >> HPCC_QUIET_SHIFT);
+	l->rounds = 0;
+	l->valid = false;
+	return why;
+}
+
+/* A round trip ended. A link without a report for too long counts as idle; its last record stays as
+ * the baseline. While a link with records limits W, the state of a quiet link does not show how
+ * much more it could carry: its u' restarts at eta.
+ */
+static inline void hpcc_links_round(struct hpcc_algo *a)
+{
+	struct hpcc_link *l;
+	u64 most_q24 = 0;
+
+	for (l = a->L; l < a->L + a->end; l++)
+		if (!l->quiet)
+			most_q24 = max(most_q24, l->u_q24);
+	for (l = a->L; l < a->L + a->end; l++) {
+		if (l->quiet && l->u_q24 < most_q24)
+			l->quiet = 1;
+		else
+			l->quiet += l->quiet && l->quiet <= HPCC_QUIET_STEPS;
+		if (l->rounds < HPCC_LINK_ROUNDS)
+			l->rounds++;
+		else
+			l->u_q24 = 0;
+	}
+}
+
+/**
+ * hpcc_find_bottleneck() - record which link is the bottleneck, and since when
+ * @a: connection
+ * @now: time of any clock; 0 counts as 1
+ *
+ * The bottleneck is the link with the largest u'. Call this once per round trip: within a round
+ * trip the order of two equally loaded links changes often. A quiet link counts with the u' that
+ * the window law uses for it.
+ */
+static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
+{
+	struct hpcc_link *l, *most = NULL;
+
+	for (l = a->L; l < a->L + a->end; l++)
+		if ((l->valid || l->quiet) && (!most || l->u_q24 > most->u_q24))
+			most = l;
+	for (l = a->L; l < a->L + a->end; l++)
+		l->bottleneck_since = l != most ? 0 : l->bottleneck_since ?: now ?: 1;
+}
+
+/**
+ * hpcc_average() - U = (1 - tau/T) U + tau/T u (draft line 9)
+ * @a: connection
+ * @p: parameters
+ * @u_q24: u
+ * @tau: time over which u was measured, time units, at most T
+ */
+static inline void hpcc_average(struct hpcc_algo *a,
+				const struct hpcc_params *p, u64 u_q24, u64 tau)
+{
+	u64 weight_q63 = min_t(u64, tau * p->inv_T_q63,
+			       BIT_ULL(HPCC_INV_T_BITS));
+	u64 U_q44 = a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
+	u64 u_q44 = u_q24 << HPCC_U_LOW_BITS;
+
+	if (u_q44 >= U_q44)
+		U_q44 += hpcc_mul_shr(u_q44 - U_q44, weight_q63,
+				      HPCC_INV_T_BITS);
+	else
+		U_q44 -= hpcc_mul_shr(U_q44 - u_q44, weight_q63,
+				      HPCC_INV_T_BITS);
+	a->U_q24 = U_q44 >> HPCC_U_LOW_BITS;
+	a->U_low = U_q44 & ((1U << HPCC_U_LOW_BITS) - 1);
+	a->moved = true;
+}
+
+/**
+ * struct hpcc_measure - MeasureInflight, while an ACK's records are processed
+ * @u_q24: largest u' of these records
+ * @tau: d(ts) of that link, at most T
+ * @at: index of that link
+ * @seen: bit mask of links that have a record in the ACK
+ * @fresh: bit mask of the links in @seen that were measured
+ * @bits: enum hpcc_ack_bits
+ */
+struct hpcc_measure {
+	u64	u_q24;
+	u64	tau;
+	u32	at;
+	u32	seen;
+	u32	fresh;
+	u32	bits;
+};
+
+/* Use the u' of a measured link if it is the largest one in this ACK. */
+static inline void hpcc_measure_max(const struct hpcc_algo *a,
+				    const struct hpcc_params *p, u32 at, u64 tau,
+				    struct hpcc_measure *m)
+{
+	u64 u_q24 = a->L[at].u_q24;
+
+	if (!m->fresh || u_q24 > m->u_q24 || (u_q24 == m->u_q24 && at < m->at)) {
+		m->u_q24 = u_q24;
+		m->tau = min(tau, p->T);
+		m->at = at;
+	}
+	m->fresh |= 1U << at;
+}
+
+/**
+ * hpcc_measure_link() - process a link's record (draft section 4.2, lines 3-8)
+ * @a: connection; L is updated
+ * @p: parameters
+ * @s: the record, of hop 1 .. @a->nr
+ * @m: all 0 before the first record of an ACK
+ *
+ * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_measure_link(struct hpcc_algo *a,
+				    const struct hpcc_params *p,
+				    const struct hpcc_sample *s,
+				    struct hpcc_measure *m)
+{
+	u32 at = s->hop - 1U;
+	struct hpcc_link *l;
+	bool quiet;
+	u64 last;
+	u32 why;
+
+	if (at >= a->nr) {
+		m->bits |= HPCC_ACK_BAD_HOP;
+		return HPCC_ACK_BAD_HOP;
+	}
+	if (m->seen & 1U << at) {
+		m->bits |= HPCC_ACK_REPEAT;
+		return HPCC_ACK_REPEAT;
+	}
+	m->seen |= 1U << at;
+	l = &a->L[at];
+	last = l->ts;
+	quiet = l->quiet;
+	why = hpcc_link_update(l, p, s);
+	a->end = max_t(u8, a->end, at + 1);
+	m->bits |= why;
+	if (!why)
+		hpcc_measure_max(a, p, at, quiet ? p->T : l->ts - last, m);
+	return why;
+}
+
+/**
+ * hpcc_measure_quiet() - process a report that a link is quiet
+ * @a: connection; L is updated
+ * @p: parameters
+ * @hop: 1 .. @a->nr, not in @m->seen
+ * @tau: time since the last report of the link, time units
+ * @m: as for hpcc_measure_link()
+ */
+static inline void hpcc_measure_quiet(struct hpcc_algo *a,
+				      const struct hpcc_params *p, u32 hop,
+				      u64 tau, struct hpcc_measure *m)
+{
+	u32 at = hop - 1;
+	u32 why = hpcc_link_quiet(&a->L[at], p, hpcc_algo_is_slow(a, p));
+
+	m->seen |= 1U << at;
+	a->end = max_t(u8, a->end, hop);
+	m->bits |= why;
+	if (!why)
+		hpcc_measure_max(a, p, at, tau, m);
+}
+
+/**
+ * hpcc_measure_end() - update U from an ACK's records (draft section 4.2, lines 6-10)
+ * @a: connection; U is updated
+ * @p: parameters
+ * @m: result of hpcc_measure_link() for the records
+ *
+ * u is the maximum over all links of the path. A link without a record in this ACK counts with its
+ * last u'. A link with an unusable record counts as idle. U changes only if this ACK measured the
+ * link with the maximum; with records of all links this equals the loop in the draft. u' = 0 for
+ * all links is valid: a link that is much faster than the host sends a packet in less than one time
+ * unit, and otherwise U would stay at 1 for ever.
+ *
+ * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
+ */
+static inline u32 hpcc_measure_end(struct hpcc_algo *a,
+				   const struct hpcc_params *p,
+				   const struct hpcc_measure *m)
+{
+	u32 i;
+
+	if (!m->fresh)
+		return m->bits | HPCC_ACK_NO_SAMPLE;
+	for (i = 0; i < a->end; i++) {
+		if (m->seen & 1U << i)
+			continue;
+		if (a->L[i].u_q24 > m->u_q24 ||
+		    (a->L[i].u_q24 == m->u_q24 && m->u_q24 && i < m->at))
+			return m->bits;
+	}
+	hpcc_average(a, p, m->u_q24, m->tau);
+	a->quiet = a->L[m->at].quiet > 1;
+	return m->bits;
+}
+
+/**
+ * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
+ * @a: connection; L and U are updated
+ * @p: parameters
+ * @s: records of an ACK, in any order, of all or some links
+ * @n: how many
+ *
+ * Return: as hpcc_measure_end().
+ */
+static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
+					const struct hpcc_params *p,
+					const struct hpcc_sample *s, u32 n)
+{
+	struct hpcc_measure m = {};
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		hpcc_measure_link(a, p, &s[i], &m);
+	return hpcc_measure_end(a, p, &m);
+}
+
+#endif /* _HPCC_LAW_MEASURE_H */
