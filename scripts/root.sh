@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND [ARG]...: run COMMAND as root
-# in a Debian of that suite (bookworm, trixie, trixie-backports: that with a newer
-# kernel), with its compiler and what it takes to build modules. Directories
-# are shown under their own names; what is written elsewhere is gone afterwards,
-# and there is no network. Without COMMAND: print where that Debian is. Needs
-# root and debootstrap.
+# in a Debian of that suite (bookworm, trixie, or trixie-backports, which is trixie with
+# a newer kernel). The Debian contains its compiler and the packages that are needed to
+# build modules. Each DIR is mounted there under its own name. All other changes are
+# lost when COMMAND ends, and there is no network. Without COMMAND: print the directory
+# of that Debian. Needs root and debootstrap.
 #
-# It is made once, 1 to 1.5 GB, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
-# from the mirror that this machine uses anyway; remove it to get a newer one. It
-# has the headers of its kernel, and is that kernel's tree for scripts/vm/run.sh.
+# The Debian is created once, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
+# from the mirror that this machine is configured for. It needs 1 to 1.5 GB. Remove it to
+# get a newer one. It has the headers of its kernel, and scripts/vm/run.sh can use it as
+# the tree of that kernel.
 #
-# To be sourced as well, for root_dir, root_layer, root_share and in_root. The caller
-# then has say() and die().
+# Other scripts source this file for root_dir, root_layer, root_share and in_root, and
+# define say() and die().
 
 ROOT_HERE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
@@ -21,11 +22,11 @@ ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 . "$ROOT_HERE/debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$ROOT_HERE/uml/suites.sh"
-# openssl makes the key of dkms; libraries of hpccmon, by expressions of apt's, as their names end
-# with a version.
+# openssl creates the key of dkms. The libraries of hpccmon are given as regular expressions of apt,
+# because their names end with a version.
 ROOT_PACKAGES='dkms gcc iproute2 libc6-dev man-db openssl procps python3
 	^libjson-c[0-9]*$ ^libmicrohttpd[0-9]+(t64)?$'
-# What a guest with this kernel may load.
+# Modules that a guest with this kernel may load.
 ROOT_MODULES='arch crypto lib net fs/9p fs/netfs fs/fscache drivers/virtio drivers/net/veth.ko*
 	drivers/net/dummy.ko* drivers/net/tun.ko* drivers/char/hw_random'
 ROOT=
@@ -36,8 +37,8 @@ in_root()
 		DEBIAN_FRONTEND=noninteractive "$@"
 }
 
-# root_image RELEASE: the image of this kernel, as far as a virtual machine needs it,
-# where its headers do not depend on it. All of it is four times as large.
+# root_image RELEASE: install the parts of this kernel image that a virtual machine needs,
+# if the headers do not depend on the image. The whole image is four times as large.
 root_image()
 {
 	local image=linux-image-$1 parts path
@@ -46,11 +47,11 @@ root_image()
 	for path in $ROOT_MODULES; do
 		keep+=("*/kernel/$path")
 	done
-	# From 7.x on, image and modules are packages of their own.
+	# From 7.x on, image and modules are separate packages.
 	parts=$(in_root apt-cache depends --important "$image" |
 		sed -nE 's/^ *\|?Depends: (linux-(binary|modules)-.*)$/\1/p')
 	mkdir "$ROOT/debs"
-	# shellcheck disable=SC2016,SC2086 # the root's shell expands it; a list
+	# shellcheck disable=SC2016,SC2086 # the shell in the root expands it; a list
 	in_root sh -c 'cd /debs && apt-get download -q -o APT::Sandbox::User= "$@"' - "$image" $parts
 	for path in "$ROOT"/debs/*.deb; do
 		# Some packages contain only some of these files.
@@ -60,7 +61,7 @@ root_image()
 	rm -r "$ROOT/debs"
 }
 
-# root_tree RELEASE: what scripts/vm/run.sh wants of a kernel's tree.
+# root_tree RELEASE: create the files that scripts/vm/run.sh needs in the tree of a kernel.
 root_tree()
 {
 	local release=$1 image
@@ -68,7 +69,7 @@ root_tree()
 	[ -d "$ROOT/usr/lib/modules/$release/kernel/net" ] || root_image "$release"
 	image=$(find "$ROOT/boot" "$ROOT/usr/lib/modules/$release" -name 'vmlinuz*' | head -n 1)
 	ln -sf "${image#"$ROOT/"}" "$ROOT/vmlinuz"
-	# The first program of a machine loads no compressed modules.
+	# The first program of a virtual machine cannot load compressed modules.
 	find "$ROOT/usr/lib/modules/$release/kernel" -name '*.ko.xz' \
 		\( -path '*/9p*' -o -path '*/netfs/*' -o -path '*/fscache/*' -o -path '*/virtio/*' \) \
 		-exec xz -d {} +
@@ -77,7 +78,7 @@ root_tree()
 	"$ROOT_HERE/vm/initrd.sh" "$ROOT" > "$ROOT/initrd"
 }
 
-# root_release: the newest kernel there that the modules are built for.
+# root_release: print the newest kernel in the root that the modules support.
 root_release()
 {
 	local arch want
@@ -88,7 +89,8 @@ root_release()
 		grep -E "^$want" | grep -vE -- "-(cloud|rt)-" | sort -V | tail -n 1
 }
 
-# root_make SUITE DIR: in a mount namespace of its own, for what an interruption leaves.
+# root_make SUITE DIR: create the root. To be called in its own mount namespace, so that no
+# mount remains after an interruption.
 root_make()
 {
 	local suite=${1%-backports} mirror release
@@ -110,7 +112,7 @@ root_make()
 	umount "$ROOT/proc"
 }
 
-# root_dir SUITE: print its directory.
+# root_dir SUITE: print the directory of the root, and create it if it does not exist.
 root_dir()
 (
 	final=$ROOT_CACHE/root-$1
@@ -137,8 +139,8 @@ root_dir()
 	echo "$final"
 )
 
-# root_layer DIR WORK: a layer above DIR, in WORK, which is empty; sets ROOT. To be
-# called in a mount namespace of one's own.
+# root_layer DIR WORK: mount a writable layer above DIR in the empty directory WORK, and set
+# ROOT. To be called in its own mount namespace.
 root_layer()
 {
 	ROOT=$2/root
@@ -149,7 +151,7 @@ root_layer()
 	mount -t proc proc "$ROOT/proc"
 }
 
-# root_share ro|rw DIR: show it in ROOT, under its own name.
+# root_share ro|rw DIR: bind-mount DIR in ROOT under its own name.
 root_share()
 {
 	mkdir -p "$ROOT$2"
@@ -157,7 +159,7 @@ root_share()
 	[ "$1" = rw ] || mount -o remount,bind,ro "$ROOT$2"
 }
 
-# root_run DIR RO RW COMMAND...: RO and RW are lines.
+# root_run DIR RO RW COMMAND...: run COMMAND; RO and RW have one directory per line.
 root_run()
 {
 	local dir=$1 ro=$2 rw=$3 share

@@ -49,8 +49,8 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
  * @net: network namespace
  * @path: directory below /proc/sys, constant
  * @list: the parameters, constant
- * @nr: how many
- * @values: structure with their values
+ * @nr: number of parameters
+ * @values: structure with the values of the parameters
  *
  * Context: may sleep.
  * Return: 0 or -ENOMEM.

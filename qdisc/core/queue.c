@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queue, the link behind it, and the way to the other end.
+ * The queue of a port, its link, and the propagation delay.
  *
  *	enqueue -> backlog -> [start] in flight (serialised, then delayed) -> dequeue
  *
- * The link is virtual: it is free at a time that is computed, never observed,
+ * The link is virtual. The time at which it is free is computed, not observed:
  *
  *	start     = max(link_free, arrival)
  *	link_free = start + (length + overhead) / B
  *
- * so that a late timer costs neither capacity nor accuracy. A packet is
- * stamped as it starts, which is when its first bit leaves: ts = start, tx =
- * the time spent on all packets before, qlen = what waits behind it. While
- * packets wait, d(tx) / d(ts) is 1 exactly. It is due at link_free + delay, and
- * goes to the device then.
+ * So a late timer costs neither capacity nor accuracy. A packet is stamped when it starts, that is,
+ * when its first bit leaves: ts = start, tx = time spent on all earlier packets, qlen = the queue
+ * after the packet. While packets wait, d(tx) / d(ts) is exactly 1. A packet is due at
+ * link_free + delay, and then goes to the device.
  *
- * Starts that lie in the past are made up for whenever something happens, and
- * always before a packet is added: so qlen holds what had come by the start,
- * and not what came after it, however late the timer was.
+ * Each event first processes the starts that are in the past, and so does each arrival before it
+ * adds its packet. So qlen contains the packets that arrived before the start, and no later
+ * packets, even if the timer is late.
  *
- * Without rate the device is the link: a packet starts when the device fetches
- * it (with delay: as soon as the device runs the qdisc), and ts is that time.
+ * Without rate the device is the link: a packet starts when the device fetches it (with delay: as
+ * soon as the device runs the qdisc), and ts is that time.
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -71,7 +70,7 @@ static const struct sk_buff *hpcc_queue_head(const struct qdisc_skb_head *queue)
 	return queue->head;
 }
 
-/* Whether the device does not fetch packets that are due. */
+/* Whether the device is blocked: it has not fetched a packet that was due hpcc_catch_up_ns ago. */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
 	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
@@ -472,8 +471,8 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 }
 
 /* Whether the first packet in flight is due. The device calls dequeue after each arrival and after
- * each packet that it got. The arrival already read the clock; a packet that was due at that time
- * is still due. So the clock is read only if this is not sufficient.
+ * each packet that it got. A packet that was due when the clock was last read is still due, and an
+ * arrival has just read the clock. In all other cases read the clock.
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {

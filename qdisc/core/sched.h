@@ -189,7 +189,7 @@ struct hpcc_offset {
  * @child: qdisc that replaces @backlog (child.c), or NULL
  * @child_idle_ns: end of the child's last idle period on a virtual link
  * @child_refused: @child gave no packet at the last dequeue
- * @child_bytes: in @child, overhead included
+ * @child_bytes: bytes in @child, overhead included
  * @child_memory: part of @memory for @child, an upper bound of the memory of its packets
  * @child_packets: number of packets in @child at the last count
  * @child_least: truesize of the smallest packet that @child got since it was last empty
@@ -200,10 +200,10 @@ struct hpcc_offset {
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @hist: queue length histogram
- * @watchdog: wakes the device when there is something to do
+ * @watchdog: timer of the next event: a packet is due, or the next packet starts
  *
  * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and @shared change
- * under RTNL as well. @responder is set under RTNL, before @cfg wants it.
+ * under RTNL as well. @responder is set under RTNL, before @cfg enables responses.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;

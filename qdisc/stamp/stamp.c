@@ -120,7 +120,7 @@ u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 
 /**
  * hpcc_stamp() - write telemetry on a packet and count the result
- * @q: the port, with stamp; the packet is not in its backlog, and not yet in its time spent
+ * @q: the port, with stamp; neither its backlog nor its time spent includes the packet
  * @skb: the packet, whose hint has HPCC_HINT_FOUND
  * @ts_ns: departure time of its first bit
  */

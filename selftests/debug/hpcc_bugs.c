@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One bug of each class that a debug kernel has to see: silence of the others
- * means something only if this is not silent. Loading it with bug=NAME makes
- * that bug; never load it anywhere but in a guest.
+ * One bug of each class that a debug kernel has to detect. Only a kernel that reports these bugs
+ * shows, by reporting nothing, that the other modules have no such bugs.
+ *
+ * The parameter bug=NAME triggers that bug when the module is loaded. Load it only in a guest.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
@@ -59,7 +60,7 @@ static void bug_sleep(void)
 	spin_unlock(&one);
 }
 
-/* A single one may be missed: something may look like a pointer to it. */
+/* Leak several objects: the detector misses one if any other value looks like a pointer to it. */
 static void bug_leak(void)
 {
 	char *p;
@@ -108,7 +109,7 @@ static int bug_race_fn(void *unused)
 	return 0;
 }
 
-/* One CPU counts, another one looks, and neither says so. */
+/* One CPU increments @raced while another CPU reads it, without READ_ONCE() and WRITE_ONCE(). */
 static void bug_race(void)
 {
 	struct task_struct *task = kthread_run(bug_race_fn, NULL, "hpcc_bugs");

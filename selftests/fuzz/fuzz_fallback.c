@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/law/fallback.h> against its head's rules in 128 bits, for any series of ACKs,
- * fallbacks and returns.
+ * Compare <hpcc/law/fallback.h> with a model of the rules in its first comment, which computes in
+ * 128 bits, for any series of ACKs, fallbacks and returns.
  *
- * Input: bytes, each of which says what happens, and its numbers behind it.
+ * Input: a series of events. One byte selects the event, and the event's arguments follow it.
  */
 #include "fuzz.h"
 #include <hpcc/law/fallback.h>
@@ -13,14 +13,14 @@ typedef __int128 s128;
 #define LINKS	4
 #define TIME_MASK ((1ULL << 56) - 1)
 
-/* What the connection did, and what the rules make of it. */
+/* State of the connection, and the values that the rules derive from it. */
 struct model {
 	struct hpcc_algo a;
 	struct hpcc_link L[LINKS];
 	u64 now;
 	u32 delivered;
 	u32 lost;
-	/* when the round trip began */
+	/* values at the start of the round trip */
 	struct hpcc_link L0[LINKS];
 	u32 end0;
 	u64 now0;
@@ -100,7 +100,7 @@ static void take_time(struct fuzz_input *in, struct model *m, u8 what)
 	u32 at = what % LINKS;
 
 	m->now += fuzz_take_any(in) & (TIME_MASK >> 16);
-	/* 8 units at a time have no rounding in 7/8 of them. */
+	/* Times are multiples of 8, so 7/8 of a time needs no rounding. */
 	m->now &= ~7ULL;
 	m->L[at].tx = what & 8 ? fuzz_take_any(in) & TIME_MASK :
 			m->L[at].tx + (fuzz_take_any(in) & (TIME_MASK >> 16));
@@ -128,7 +128,7 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 	expect(f->rounds == m->rounds);
 }
 
-/* Whether half of the excess was late after all. */
+/* Whether at least half of the excess was only late. */
 static bool late(struct hpcc_fallback *f, struct model *m, u32 packets,
 		 u32 least, u64 hold)
 {
@@ -145,7 +145,7 @@ static bool late(struct hpcc_fallback *f, struct model *m, u32 packets,
 	return ask;
 }
 
-/* Classic for as long as it has to run, then telemetry again. */
+/* Fall back to classic, run the required number of round trips, then return to telemetry. */
 static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
 			 u32 packets)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What happens in a scenario: workloads, RPCs, both directions of a connection, programs, captures.
+"""Traffic of a scenario: workloads, RPCs, both directions of a connection, programs, captures.
 
 Prints KTAP. test_traffic.py NAME... runs only tests whose names contain a NAME.
 """
@@ -32,7 +32,7 @@ def plan_of(scene):
 
 
 def again(scene, seed=1):
-    """A scenario made of another one's settings, as JSON keeps them."""
+    """Return a scenario that is built from the settings of another one, encoded to JSON and decoded again."""
     return scenario.build(json.loads(json.dumps(scene.settings())), "test", seed)
 
 
@@ -96,7 +96,7 @@ class Workload(unittest.TestCase):
         self.assertNotEqual(one, other)
 
     def test_incast(self):
-        """The events have this many different senders each, and their bytes make up the load."""
+        """Each event has this number of different senders, and the bytes of all events add up to the load."""
         mix = {"incast": {"from": 3, "bytes": "50KB", "load": "10%"}, "duration": "50ms"}
         flows = made(workload=mix).flows
         events = {}
@@ -111,7 +111,7 @@ class Workload(unittest.TestCase):
         self.assertEqual([f.start_ns for f in flows], sorted(f.start_ns for f in flows))
 
     def test_mix(self):
-        """An incast is added to the same other flows."""
+        """An incast adds flows, and does not change the other flows."""
         incast = {"from": 2, "bytes": 777, "load": "1%"}
         mixed = [(f.start_ns, f.src, f.dst, f.bytes) for f in made(
             workload=self.DRAWN | {"incast": incast}).flows if f.bytes != 777]
@@ -122,7 +122,7 @@ class Workload(unittest.TestCase):
         flows = made(workload=self.DRAWN | {"from": "h0..h1", "to": "h1..h3"}).flows
         self.assertEqual({flow.src for flow in flows}, {"h0", "h1"})
         self.assertEqual({flow.dst for flow in flows}, {"h1", "h2", "h3"})
-        # Half of the senders, half of the bytes.
+        # Half of the senders send half of the bytes.
         groups = workload.Groups(range(4), range(4), 4 * 10**11), workload.Groups(
             range(2), range(4), 2 * 10**11)
         whole, half = (len(list(workload.arrivals(workload.Sizes("fb_hadoop"), 0.4, group, 10**7, 1)))
@@ -130,7 +130,7 @@ class Workload(unittest.TestCase):
         self.assertAlmostEqual(half / whole, 0.5, delta=0.05)
 
     def test_many(self):
-        """Tens of thousands of flows are drawn, planned and written, each in one line."""
+        """Tens of thousands of flows are kept in the settings and in the plan, each in one line."""
         rows = [f"{n} {n % 4} {(n + 1) % 4} {n + 1}" for n in range(33000)]
         scene = made(workload={"list": rows, "connect": "start"})
         self.assertEqual(len(scene.flows), 33000)
@@ -165,7 +165,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(scene.pairs(), {("h0", "h1"): ["hpcc"], ("h1", "h0"): ["hpcc"]})
 
     def test_series(self):
-        """The busiest ports are sampled, or the named ones; with many flows none of them is."""
+        """The busiest ports are sampled, or the named ports. Flows are not sampled if there are many."""
         flows = [{"from": "h0", "to": f"h{n}", "bytes": n} for n in range(1, 40)]
         shape = {"kind": "star", "hosts": 40}
         scene = scenario.build({"topology": shape, "flow": flows}, "test")
@@ -189,7 +189,7 @@ class Guest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
 
     def run_of(self, name, text, *args, status=0):
-        """results.json of a scenario, and what was printed."""
+        """Run a scenario. Return its results.json, or the error message if it fails."""
         path = Path(self.directory, f"{name}.toml")
         path.write_text(self.HEAD + text, encoding="utf-8")
         done = subprocess.run([LAB, "run", path, "--out", f"{self.directory}/{name}", *args],
@@ -217,13 +217,13 @@ until = "300us"
 """)
         first, *others = got["rpcs"]
         self.assertEqual((first["calls"], first["done"]), (20, True))
-        # Two ways of 4 us, and 20 KB at 10 Gb/s.
+        # Two one-way delays of 4 us, and the time of 20 KB at 10 Gb/s.
         self.assertGreater(first["latency_us"]["p50"], 8 + 16)
         self.assertLess(first["latency_us"]["p50"], 60)
         for rpc in others:
             self.assertTrue(rpc["done"])
             self.assertGreater(rpc["latency_us"]["p50"], 8)
-            # Closed loop: one after the other, until the time has come.
+            # Closed loop: each call starts after the previous one, until the time is over.
             self.assertAlmostEqual(rpc["calls"] * rpc["latency_us"]["mean"], 300,
                                    delta=2 * rpc["latency_us"]["max"])
         self.assertEqual(got["flows"], [])
@@ -250,9 +250,9 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
 """
 
     def test_connect(self):
-        """The same flows run over connections that are opened before, at their start, and taken
-        from a pool. Small flows take one more round trip if their time includes the handshake, and
-        a pool has few connections.
+        """The same flows run over connections that are opened before, opened at the start of the flow,
+        or taken from a pool. Small flows take one more round trip if their time includes the
+        handshake, and a pool has few connections.
         """
         found = {}
         for how in ("before", "start", "pool"):
@@ -310,8 +310,8 @@ may_fail = true
         self.assertGreater(float(lines[0].split()[0]) - float(got["time_zero"]), 0.002)
 
     def test_programs_congestion_control(self):
-        """The default of TCP applies in each namespace, even if only the superuser may select it;
-        the results contain the counters of the hosts with programs.
+        """Programs use the default congestion control of their namespace, even if only the superuser may
+        select it. The results contain the counters of hosts with programs.
         """
         got = self.run_of("default", """
 [measure]
@@ -327,7 +327,7 @@ start = "500us"
         self.assertEqual(got["hosts"]["backlog_drops"], 0)
 
     def test_stop(self):
-        """SIGTERM at its time; nothing is waited for that has an end of its own."""
+        """A program gets SIGTERM at its stop time, and the run does not wait for the end of "sleep 100"."""
         got = self.run_of("stop", """
 [measure]
 until = "3ms"
@@ -364,7 +364,7 @@ class Calls(unittest.TestCase):
                     and row[-1] not in ("total", *self.WAITS)}
 
     def test_per_flow(self):
-        """Return what 50 more flows cost."""
+        """Check the number of system calls per flow, from the difference of 60 and 10 flows."""
         if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
             self.skipTest("needs strace and root")
         subprocess.run(["make", "-s", "-C", TOP / "tools", "hpcc-traffic"], check=True)

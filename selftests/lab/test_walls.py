@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab with scenarios and results of strangers: what their programs and files reach.
+"""hpcc-lab with scenarios and results of strangers: what their programs and files can reach on this host.
 
 Prints KTAP. test_walls.py NAME... runs only tests whose names contain a NAME.
 """
@@ -94,8 +94,8 @@ class Guest(Case):
         self.assertEqual((printed.count("refused"), printed.count("opens")), (2, 0), printed)
 
     def test_reaches_no_network(self):
-        """In the place of the guest's kernel a program tries to reach this host, by TCP and by an abstract name. It
-        does without walls.
+        """A program that replaces the guest's kernel tries to reach this host, by TCP and by an abstract socket. It
+        succeeds only with HPCC_CONFINE=off.
         """
         kernel = self.directory / "linux"
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
@@ -158,7 +158,7 @@ class Guest(Case):
         self.assertLess((self.out / "kept/hole").stat().st_blocks, 100)
 
     def test_link_in_the_place_of_all(self):
-        """The directory of files is a link itself: nothing behind it comes out."""
+        """The directory "files" itself is a link: no file of its target is copied out of the guest."""
         others = self.directory / "others"
         others.mkdir()
         (others / "secret").write_text("my password", encoding="utf-8")
@@ -168,7 +168,7 @@ class Guest(Case):
         self.assertFalse((self.out / "secret").exists())
 
     def test_deep_directories(self):
-        """Directories are nested deeper than Python can follow: one error."""
+        """If directories are nested deeper than Python can follow, there is one error message."""
         deep = "d/" * 400
         done = self.lab("run", self.write(f"cd files; for i in 1 2 3; do mkdir -p {deep}; cd {deep}; done"), status=1,
                         env={"TMPDIR": str(self.directory)})
@@ -184,13 +184,13 @@ class Guest(Case):
             self.assertEqual(json.loads((self.out / "results.json").read_text(encoding="utf-8"))["scenario"], "stranger")
 
     def test_results_of_a_guest(self):
-        """In place of the results there is a link, a pipe, a directory, or no JSON: one error."""
+        """If the results are replaced by a link, a pipe, a directory or invalid JSON, there is one error message."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
         kinds = [(f"{what} {name}", f"/{name}: ") for name in ("result", "kernel")
                  for what in (f"ln -s {secret}", "mkfifo", "mkdir")]
         for what, error in kinds + [("echo { > result", "no results")]:
-            # The guest's shell reads on behind hpcc-traffic, which has written them then.
+            # The guest's shell reads the appended line after hpcc-traffic, which has written the results before.
             done = self.lab("run", self.write(f"echo 'rm -f {what.split()[-1]}; {what}' >> main.sh"), status=1)
             self.assertIn(error, done.stderr, what)
             self.assertNotIn("password", done.stdout + done.stderr)

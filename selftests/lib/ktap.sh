@@ -9,8 +9,8 @@
 # Each function runs in a subshell under "set -eu": a command that fails fails
 # the test, unless it is part of a condition. What a failed test prints becomes
 # diagnostic lines. The script's arguments, or else KTAP_ONLY="two ...", name the
-# tests to run. The script's status: 0 all passed or were skipped, 1 one failed; 2 says
-# that there is no test of a name, 4 that the script could not start.
+# tests to run. The script's status: 0 all tests passed or were skipped, 1 a test failed,
+# 2 a named test does not exist, 4 the script could not start.
 #
 # The other kind runs as a whole:
 #
@@ -18,8 +18,8 @@
 #	ktap_plan N		there will be N results
 #	ok NAME CMD [ARG]...	the result of a command: passed if it succeeds, skipped
 #				if its status is 4
-#	ktap_result STATUS NAME [OUTPUT]	the same of a command that has run
-#	ktap_skipped N "NAME: WHY"		N results that there are none of
+#	ktap_result STATUS NAME [OUTPUT]	the result of a command that has ended
+#	ktap_skipped N "NAME: WHY"		N tests that cannot run
 #	ktap_exit		end with the script's status
 #
 # In functions of both:
@@ -27,11 +27,11 @@
 #	skip WHY		end as skipped
 #	fail WHY		end as failed
 #	expect WHAT GOT WANT	fail unless GOT is WANT
-#	refused WANT CMD...	fail unless CMD fails and says WANT (a substring)
+#	refused WANT CMD...	fail unless CMD fails and prints WANT (a substring)
 #	busywait S CMD...	run CMD until it succeeds, at most S seconds
-#	defer CMD...		of ktap_main: run CMD when the test ends, last one first
+#	defer CMD...		with ktap_main: run CMD when the test ends, last one first
 
-# Sourced without arguments, this has the script's.
+# Because this file is sourced without arguments, "$*" has the arguments of the script.
 # shellcheck disable=SC2206 # a list
 KTAP_NAMES=(${*:-${KTAP_ONLY:-}})
 KTAP_NR=0
@@ -43,7 +43,7 @@ ktap_plan()
 	echo "1..$1"
 }
 
-# Of a name that there is not.
+# End the script because of a wrong name of a test.
 ktap_bail()
 {
 	printf '%s\n' "KTAP version 1" "Bail out! $*"
@@ -98,7 +98,7 @@ ktap_exit()
 	exit "$KTAP_FAILED"
 }
 
-# Nobody shall take a script for having run the tests that he named.
+# Refuse names of tests: otherwise a user may think that only these tests ran.
 ktap_whole()
 {
 	case ${1:-} in
@@ -121,7 +121,7 @@ need_command()
 	done
 }
 
-# Does time stand still while programs run? Only then are times exact.
+# Whether time stands still while programs run. Only then are times exact.
 virtual_time()
 {
 	grep -q 'time-travel=inf-cpu' /proc/cmdline
@@ -163,7 +163,7 @@ refused()
 	esac
 }
 
-# Polls each millisecond: nothing in virtual time.
+# Poll once per millisecond. In virtual time this costs almost nothing.
 busywait()
 {
 	local deadline=$(($(date +%s%N) + $1 * 1000000000))
@@ -217,8 +217,8 @@ ktap_main()
 		[[ " $* " == *" $test "* ]] || ktap_bail "no test ${test#test_}; there are ${*#test_}"
 	done
 	[ "${#KTAP_NAMES[@]}" = 0 ] || set -- "${KTAP_NAMES[@]}"
-	# Where programs take no time a guest is here before the first tick,
-	# which is what switches its timers to high resolution.
+	# In virtual time programs take no time, so a guest arrives here before the first tick.
+	# Only that tick switches its timers to high resolution.
 	! virtual_time || sleep 0.05
 	ktap_plan "$#"
 	for test; do

@@ -77,8 +77,8 @@ def test_slow():
 
 def test_beside_cubic():
     """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts
-    first. In a buffer of 5 packets hpcc may get a little more, as Reno does, and at 2 Mb/s a little
-    less.
+    first. The limits are wider in two cases: hpcc may get a little more with a buffer of 5 packets,
+    as Reno does, and a little less at 2 Mb/s.
     """
     need_virtual_time()
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):

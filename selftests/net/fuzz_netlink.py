@@ -94,7 +94,7 @@ class Port:
 
     def ask(self, request, flags, handle, base, right):
         """Send a request and check the outcome. If right is None, the kernel may accept or refuse
-        it.
+        the request.
         """
         what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
         error, message = self.link.ask(RTM_NEWQDISC, flags,

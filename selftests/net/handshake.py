@@ -469,8 +469,8 @@ def test_forged_synack():
 
 def test_forged_syn():
     """A SYN with another sequence number neither makes an agreement nor undoes one, before and
-    after the server's SYN-ACK. (A SYN within the window would reset the request, for which TCP
-    requires no more than that.)
+    after the server's SYN-ACK. The test sends no SYN within the window: TCP would reset the
+    request.
     """
     for offered, forged, mode in ((syn_option(), b"", "hpcc"),
                                   (b"", syn_option(), "hpcc-classic")):

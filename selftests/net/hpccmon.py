@@ -64,7 +64,7 @@ def test_top_while_the_module_goes():
 
 
 def test_record_while_the_module_goes():
-    """When the module is removed a recording ends, and what it has written is whole."""
+    """When the module is removed a recording ends, and its file is complete."""
     ns = Netns()
     name = tempfile.mkdtemp() + "/a"
     recorder = start(ns, "record", "-n", "-o", name, "--delay=0.01")
@@ -132,7 +132,7 @@ def test_usage():
 
 
 def test_slow_hop():
-    """The hop with the largest u' holds the flow, and the line "why" names it."""
+    """The hop with the largest u' limits W: "holds" is this hop, and the line "why" names it."""
     need_virtual_time()
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
@@ -294,7 +294,7 @@ def test_flows_come_and_go():
 
 
 def test_namespace_goes():
-    """hpccmon in a namespace that no other process has any more continues, and ends as usual."""
+    """If no other process uses its namespace any more, hpccmon continues, and ends as usual."""
     pair = Pair()
     ends = pair.connect()
     listener = listen(pair.c)
@@ -325,7 +325,7 @@ def test_to_itself():
 
 
 def any_time(why):
-    """Return the line "why" without the time for which the hop has held the flow."""
+    """Return the line "why" without the time for which the hop has limited W."""
     return re.sub(r"has held it for [0-9.]+ \S?s\b", "holds it", why)
 
 
@@ -353,7 +353,7 @@ def test_why():
 
 
 def test_why_unmeasured():
-    """A hop with only one record has no u': it does not hold the flow, although U is 1."""
+    """A hop with only one record has no u': it does not limit W, although U is 1."""
     program()
     flow = Flow()
     flow.round(Link().step(9000, 0.3))
@@ -364,7 +364,7 @@ def test_why_unmeasured():
 
 
 def test_why_receiver():
-    """If the receiver computes W, the sender learns from audits which hop holds the flow."""
+    """If the receiver computes W, the audits of the sender show which hop limits W."""
     need_virtual_time()
     program()
     # With maxStage 0 a W of a few segments oscillates, and hop 1 is busier than hop 2 now and then.

@@ -197,7 +197,9 @@ def test_ticks_follow_the_rtt():
 
 
 def test_ticks_of_a_late_ack():
-    """An RTT above 8 T is not attributed to a queue that marks, so that ticks do not grow with it."""
+    """A tick uses an RTT of at most 8 T: a longer RTT is not caused by a queue that marks. So a
+    late ACK does not make the ticks longer.
+    """
     need_virtual_time()
     flow = at_gamma(base_rtt_ns=T_NS // 10)
     found = []

@@ -19,7 +19,7 @@ from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
 MSS = LdcpFlow.MSS
 NOT_ECT, ECT0, CE = 0, 2, 3
 FAST = {"fast_start": 1}
-# The one-way delay: no ACK returns while a test examines the first RTT.
+# The one-way delay. It is long enough that no ACK returns before a test has examined the first RTT.
 DELAY_S = 0.001 if virtual_time() else 0.2
 DELAY = f"{DELAY_S * 1000:.0f}ms"
 # The rate is low enough for 40 packets to queue, however slowly the machine sends them.
@@ -428,8 +428,8 @@ def test_loss_of_the_first():
 
 
 def test_loss_of_all_but_the_tail():
-    """The ACK of the tail reveals the loss; the others are retransmitted, with a window that starts
-    from one.
+    """The ACK of the tail reveals the loss; the other lost packets are retransmitted, with a window
+    that starts from one.
     """
     lossy(set(range(19)), 1, within=20)
     lossy(set(range(4)), 1, message=5, within=8)
@@ -481,7 +481,7 @@ def test_loss_of_a_longer_message():
 
 
 def test_without_sack():
-    """Without SACK one duplicate ACK is enough, and the message arrives."""
+    """Without SACK one duplicate ACK reveals a loss, and the message arrives without an RTO."""
     flow = start(20, sack=False)
     flow.sock.send(bytes(20 * MSS))
     lost = {flow.start + 8 * MSS}

@@ -239,7 +239,8 @@ def twice(packet):
     return [packet]
 
 
-# name of the change, box, mode of the data sender, counters of a and of b that have to move
+# Name of the change, box, expected mode of the data sender, and counters of a and of b with their
+# minimum values; 0 means that the counter must stay 0.
 HEADS = (
     ("version", of_ours(bytes_at(4, b"\x20"), lambda packet: packet.syn), "hpcc-classic",
      {"syn_invalid": 0, "agreed": 0}, {"syn_invalid": 1, "agreed": 0}),
@@ -394,7 +395,7 @@ HANDSHAKE_S, RTO_S = 8, 2
 
 
 def box_of(action, where, to_b=None):
-    """Return a box that acts on segments with our option, and if asked only on those to b, or to a."""
+    """Return a box that acts on segments with our option; to_b limits it to one direction."""
     def box(packet):
         if packet.has_ours() and where(packet) and to_b in (None, packet.to_b):
             return action(packet)
@@ -473,7 +474,7 @@ class Firewall:
         return []
 
     def after_s(self):
-        """Return the seconds since it dropped its first segment."""
+        """Return the seconds since the box dropped its first segment."""
         return time.monotonic() - self.dropped[0] if self.dropped else 0
 
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# One port whose packets wait in several queues (qdisc/core/port.c): a device with
-# four transmit queues, with a qdisc "hpcc" for each below mq, and classes of one
-# link. frames/mq.py sends, receives and judges.
+# One port whose packets wait in several queues (qdisc/core/port.c). Two cases: a device
+# with four transmit queues, each with a qdisc "hpcc" below mq; and two HTB classes of one
+# link, each with a qdisc "hpcc". frames/mq.py sends frames, receives them and checks them.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -12,7 +12,7 @@ need_root
 need_command python3 ip tc
 need_module sch_hpcc
 
-# cable: tx and rx connected by a device of four queues.
+# cable: connect tx and rx by a device with four queues.
 cable()
 {
 	local ns
@@ -26,7 +26,7 @@ cable()
 	ip -n rx link set v0 up
 }
 
-# queues OPTION...: the qdisc hpcc for each queue.
+# queues OPTION...: add a qdisc "hpcc" to each queue.
 queues()
 {
 	local i
@@ -37,7 +37,8 @@ queues()
 	done
 }
 
-# classes RATE OPTION...: two of them below HTB, slow enough for packets to wait.
+# classes RATE OPTION...: add two HTB classes, slow enough for packets to wait, each with a
+# qdisc "hpcc".
 classes()
 {
 	local rate=$1 i
@@ -56,7 +57,7 @@ judge()
 	"$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"
 }
 
-# json EXPRESSION: of qs, the statistics of the qdiscs hpcc by their handle.
+# json EXPRESSION: print its value; qs has the statistics of the qdiscs "hpcc" by handle.
 json()
 {
 	tc -n tx -s -j qdisc show dev v0 | python3 -c '

@@ -35,7 +35,7 @@ def beside(function):
 
 
 def end(pid):
-    """End the process. If it has ended already, its failure has been reported."""
+    """End the process. If it failed before, the failure has already been reported."""
     try:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

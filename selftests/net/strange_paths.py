@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that run LOCAL_OUT or LOCAL_IN twice, without the socket lock, on copies, or behind
-extension headers: the transfer completes, both ends have the same state, and each segment has each
-of our options once at most.
+"""Paths on which LOCAL_OUT or LOCAL_IN runs twice, without the socket lock, on copies, or behind
+extension headers. On each path the transfer completes, both ends have the same state, and a segment
+has each of our options at most once.
 
 HPCC_STRANGE_S=N: the test "flips" lasts N seconds.
 """
@@ -34,7 +34,7 @@ if not re.fullmatch("[1-9][0-9]{0,5}", STRANGE_S):
     sys.exit(2)
 STRANGE_S = int(STRANGE_S)
 OTHERS = (b"ldcp", b"cubic", b"reno", b"dctcp")
-# INT_MIN, as for our hooks: of hooks with equal priority the last registered one is called first.
+# INT_MIN, as for our hooks. Of hooks with equal priority the last registered hook is called first.
 FIRST = -2147483648
 SO_BINDTODEVICE = 25
 PACKET_IGNORE_OUTGOING = 23

@@ -32,7 +32,7 @@ PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)
 
 
 def rounds(few):
-    """Return the number of rounds, if `few` suffice to see whether it works at all."""
+    """Return the number of rounds; `few` are enough for a short test."""
     return ROUNDS or few * SCALE
 
 
@@ -41,8 +41,8 @@ class Traffic:
     them. Each turn of each half calls each().
     """
 
-    # Seconds between turns, in virtual time, where programs take no time: over a link without a
-    # rate nothing else would ever run.
+    # Seconds between turns in virtual time. Programs take no time there: without this pause,
+    # nothing else would run if the link has no rate.
     PAUSE_S = 20e-6 if virtual_time() else 0
 
     def __init__(self, ways, each=None):
@@ -106,7 +106,7 @@ def several(pair, nr, nbytes):
 
 
 def gone(modules):
-    """Wait until these modules have no users. Return those that still have some."""
+    """Wait until these modules have no users. Return the modules that still have users."""
     for _ in range(300):
         left = [module for module in modules if users(module)]
         if not left:
@@ -129,9 +129,9 @@ def slab_kb():
 
 
 def expect_no_growth(before_kb, times):
-    """Fail if the kernel's objects have grown, as with a leak of one object per round. A debug
-    kernel that keeps freed objects is not checked, nor are few rounds in real time, where other
-    processes use memory, too.
+    """Fail if the memory of kernel objects has grown by as much as a leak of one object per round
+    would cause. There is no check in a debug kernel that keeps freed objects, and none of few
+    rounds in real time, because other processes use memory as well.
     """
     grown = slab_kb() - before_kb
     print(f"# slab: {before_kb} KB, after {times} more {grown:+} KB", flush=True)

@@ -124,7 +124,7 @@ def c_name(text):
 
 
 def test_header_attributes():
-    """The attributes have the names, numbers and types of the header."""
+    """The attributes have the same names, numbers and types as in the header."""
     block = re.search(r"enum \{\s*TCA_HPCC_UNSPEC,(.*?)__TCA_HPCC_MAX", HEADER, re.S)[1]
     want = {number: (c_name(name), kind or "pad") for number, (name, kind) in
             enumerate(re.findall(r"^\tTCA_HPCC_(\w+),(?:\s*/\* (u\d+),)?", block, re.M), 1)}
@@ -133,7 +133,7 @@ def test_header_attributes():
 
 
 def test_header_values():
-    """Flags, enums and the structures of statistics are those of the header."""
+    """The specification has the same flags, enums and structures of statistics as the header."""
     flags = [(c_name(name), int(value, 16)) for name, value in
              re.findall(r"^#define HPCC_STAMP_(\w+)\s+(0x\w+)", HEADER, re.M)]
     expect("stamp", [(name, 1 << bit) for bit, name in enumerate(entries("hpcc-stamp"))], flags)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Load the modules that are named, if any; then send data over connections of
-cubic, reno, dctcp and bbr, and print each segment, and when a scenario has ended.
-What is drawn at random for a connection is taken off: initial sequence numbers,
-timestamps and identifications, flow labels, and the checksums with them.
+"""Load the named modules, if any. Then send data over connections of cubic, reno,
+dctcp and bbr, and print each segment, and the duration of each scenario. Values that
+are random for each connection are removed: initial sequence numbers, timestamps,
+identifications, flow labels, and checksums over them.
 
-bbr draws the phase with which it begins to probe for bandwidth, one of seven. Several
-connections of it at a bottleneck are never the same twice, one is one of seven
-traces. With --like FILE it is repeated until it is the one in FILE, what another
-run printed: seven times on average.
+bbr starts to probe for bandwidth in one of seven phases, which it selects at random.
+If several bbr connections share a bottleneck, no two runs are equal. A single bbr
+connection has one of seven traces. With --like FILE this scenario is repeated until
+its trace is the same as in FILE, the output of another run: on average seven times.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from lib.tcp import pattern, transfer
 
 SYN = 2
 TIMESTAMPS = 8
-# The option's kind, in hexadecimal digits; two more are its length.
+# Kind of the SACK option in hexadecimal digits; two digits of its length follow.
 SACK = "05"
 
 
 def option_words(segment):
-    """Its options; timestamps as numbers."""
+    """Return the options of a segment; timestamps as numbers."""
     words = []
     for kind, body in segment.walk():
         if kind == TIMESTAMPS:
@@ -41,11 +41,11 @@ def option_words(segment):
 
 
 def ip_header(segment, first_ident):
-    """Its bytes, without a checksum."""
+    """Return the bytes of the IP header, without random values and checksum."""
     header = bytearray(segment.packet[:segment.at])
     if segment.version == 4:
         ident = int.from_bytes(header[4:6], "big")
-        if ident or not segment.flags & SYN:        # a SYN-ACK has none
+        if ident or not segment.flags & SYN:        # a SYN-ACK has no identification
             ident -= first_ident.setdefault((segment.sport, segment.dport), ident)
         header[4:6] = (ident % 2**16).to_bytes(2, "big")
         header[10:12] = bytes(2)
@@ -55,7 +55,7 @@ def ip_header(segment, first_ident):
 
 
 def relative(segments):
-    """Lines that say all of a segment but what is random."""
+    """Yield a line for each segment, with all of its fields except random values."""
     first_seq, first_stamp, first_ident = {}, {}, {}
     for seg in segments:
         mine, peer = (seg.sport, seg.dport), (seg.dport, seg.sport)
@@ -80,9 +80,9 @@ def relative(segments):
 
 
 class Switched(Pair):
-    """c and s with a switch between them. Its port to s has 1 Gb/s and a queue of 60
-    packets, which drops, or from 200 us on marks what takes marks: by its
-    length alone, not at random.
+    """Hosts c and s with a switch between them. The port of the switch to s has 1 Gb/s and
+    a queue of 60 packets. A full queue drops packets, and a queue of 200 us or more marks
+    ECN-capable packets. Neither depends on random numbers.
     """
 
     def __init__(self, version):
@@ -101,7 +101,7 @@ class Switched(Pair):
 
 
 def one_after_the_other(pair, cc, count, nbytes):
-    """Connections that begin 2 ms apart, the later ones while the others send."""
+    """Transfer data over connections that start 2 ms apart, while the earlier ones send."""
     listener = pair.listen(cc=cc)
     ways = []
     for i in range(count):
@@ -115,12 +115,12 @@ def one_after_the_other(pair, cc, count, nbytes):
 
 
 def scenario(name, version, cc, count, congested):
-    """Print all of its segments, as the receiver gets them and as it answers."""
+    """Run a scenario. Print all segments that the receiver gets and sends."""
     pair = Switched(version) if congested else Pair(version, cc=("cubic", "cubic"), delay="500us")
     sniffer = Sniffer(pair.s)
-    # Who sleeps until a tick is woken by it, at once or, for what timers may be late,
-    # 50 us after it: begin between two. The host's load moves that wake-up by some ns,
-    # but no timer of the scenario: count from the full second.
+    # A sleep that ends at a tick may end with the tick, or 50 us later (timer slack). So
+    # start between two ticks. The load of the host moves this wake-up by some ns, but no
+    # timer of the scenario. So measure the duration from the full second.
     time.sleep(2.0002 - time.monotonic() % 1)
     second_ns = time.monotonic_ns() // 10**9 * 10**9
     one_after_the_other(pair, cc, count, (4 if congested else 1) * 1000000 // count)
@@ -132,8 +132,9 @@ def scenario(name, version, cc, count, congested):
 
 
 def until_like(lines, name, *args):
-    """Print a scenario when its segments are among these lines, or at the last attempt:
-    one of seven that are as likely is missed once in 200,000 times.
+    """Run a scenario until its segments are the same as in these lines, and print it. The last
+    attempt is printed in any case. Seven traces are equally likely: all attempts fail once
+    in 200,000 times.
     """
     start = lines.index(f"scenario {name}") + 2
     for _ in range(80):

@@ -11,7 +11,7 @@ static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000,
 				 800000000000 };
 static const u64 Ts_ns[] = { 1000, 10000, 1000000, 1000000000 };
 
-/* What a sender at this rate and T would use, in units of 2^-frac ns. */
+/* Parameters of a sender at this rate and T, with times in units of 2^-frac ns. */
 static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
 {
 	long double W = (long double)bps / 8 * T_ns / 1e9L * 65536;
@@ -147,7 +147,7 @@ struct model {
 	long double T, eta, W_max, W_min, W_ai;
 	long double U, W, Wc;
 	u32 max_stage, inc_stage;
-	bool tie;	/* two links within what Q24 tells apart */
+	bool tie;	/* Q24 cannot distinguish the u' of two links */
 };
 
 static void model_init(struct model *m, const struct hpcc_params *p,
@@ -202,7 +202,9 @@ static void model_wind(struct model *m, bool update_wc)
 	}
 }
 
-/* A link that is @load used, with a queue around @qlen, over about T / 50. */
+/* Advance a link by at most about T / 50: its utilization is about @load_permille, its queue at
+ * most @qlen.
+ */
 static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille,
 		 u64 qlen)
 {
@@ -214,9 +216,9 @@ static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille,
 }
 
 /*
- * Step by step: the model starts each ACK from the integers' state, so that a
- * decision at U = eta, or between two links, that falls the other way does not
- * carry on. U is also compared with a model that runs on from the last tie.
+ * For each ACK the model starts from the state of the integer code. So if the two decide
+ * differently at U = eta, or between two links, the difference does not affect later ACKs. U is
+ * also compared with a model that has run on since the last tie.
  */
 static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 {

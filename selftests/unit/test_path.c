@@ -2,11 +2,11 @@
 /*
  * A path of more hops than a request has slots: the sender's choice of phases
  * (<hpcc/law/phase.h>), what switches write (<hpcc/wire/stamp.h>) and the window law
- * (<hpcc/law/algo.h>), joined by links of fluid.
+ * (<hpcc/law/algo.h>), connected by fluid models of links.
  *
- * What has to hold: the record of each hop is refreshed within a stated number
+ * Properties to test: the record of each hop is refreshed within a stated number
  * of requests, and W follows the load of any link within a stated number of
- * round trips, whatever the queues of the others are.
+ * round trips, whatever queues the other links have.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 /* ---- phases ------------------------------------------------------------------ */
 
-/* The most requests between two that ask a hop, over all hops. */
+/* The longest interval between two requests that address the same hop, in requests. */
 static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 {
 	u32 asked_at[HPCC_HOPS_MAX + 1] = { 0 };
@@ -30,7 +30,7 @@ static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 		u32 n = nr[i % period];
 		u32 phase;
 
-		/* as the sender does: an echo waits */
+		/* like the sender: the next segment gets the echo */
 		if (n == 1 && hpcc_phase_needs_slots(asked))
 			n = 3;
 		phase = hpcc_phase_next(&asked, hops, n);
@@ -55,11 +55,11 @@ TEST(phase_next__equal_requests_take_a_round_each)
 					 (hops + n - 1) / n);
 	for (hops = 1, n = 1; hops <= HPCC_PHASES; hops++)
 		assert_int_equal(longest_wait(hops, &n, 1, 1000), hops);
-	/* 8 one by one, then 7 .. 9, 10 .. 12, 13 .. 15 */
+	/* hops 1 .. 8 one by one, then 7 .. 9, 10 .. 12, 13 .. 15 */
 	assert_int_equal(longest_wait(HPCC_HOPS_MAX, &n, 1, 1000), 11);
 }
 
-/* Requests that share their header with an echo, in any rhythm. */
+/* Some requests share their header with an echo, in any order. */
 TEST(phase_next__any_mixture_reaches_every_hop)
 {
 	u64 seed = 3;
@@ -76,7 +76,7 @@ TEST(phase_next__any_mixture_reaches_every_hop)
 	}
 }
 
-/* The path became shorter, or the hop to ask next cannot be asked. */
+/* The path became shorter, or no phase addresses the next hop. */
 TEST(phase_next__begins_again)
 {
 	u8 asked = 9;
@@ -105,14 +105,14 @@ static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
 
 TEST(phase_quiet__those_that_were_asked)
 {
-	/* all hops asked, some told */
+	/* all hops addressed, some wrote a record */
 	assert_int_equal(quiet_of(5, 0, 3, 0, false), 0x1f);
 	assert_int_equal(quiet_of(5, 0, 3, 0x12, false), 0x0d);
 	assert_int_equal(quiet_of(3, 0, 3, 0x07, true), 0);
-	/* behind the last record of a full one nobody knows */
+	/* hops after the last record of a full request are unknown */
 	assert_int_equal(quiet_of(9, 0, 2, 0x12, true), 0x0d);
 	assert_int_equal(quiet_of(9, 0, 1, 0x01, true), 0);
-	/* phases: hops 4 and later, 5 and later */
+	/* phase 1 of 3 slots: hops 4 and later; phase 2 of 2 slots: hops 5 and later */
 	assert_int_equal(quiet_of(6, 1, 3, 0x10, false), 0x28);
 	assert_int_equal(quiet_of(6, 2, 2, 0, false), 0x30);
 	assert_int_equal(quiet_of(15, 7, 2, 0, false), 0x4000);
@@ -120,7 +120,9 @@ TEST(phase_quiet__those_that_were_asked)
 	assert_int_equal(quiet_of(0, 0, 3, 0, false), 0);
 }
 
-/* What no switch makes: a record in front of the phase, slots full of what counts for nothing. */
+/* Options that no switch writes: a record of a hop before the phase, or no free slot although no
+ * record counts.
+ */
 TEST(phase_quiet__malformed)
 {
 	assert_int_equal(quiet_of(6, 1, 3, 0x01, false), 0x38);
@@ -130,7 +132,7 @@ TEST(phase_quiet__malformed)
 	assert_int_equal(quiet_of(2, 1, 3, 0, false), 0);
 }
 
-/* A request without slots asks nobody. */
+/* A request without slots addresses no hop. */
 TEST(phase_quiet__no_slots)
 {
 	u32 phase;
@@ -139,8 +141,8 @@ TEST(phase_quiet__no_slots)
 		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
 }
 
-/* Of switches, some of them quiet, in all phases: what is told of a hop is right, and some
- * phase tells of each hop whose turn it is.
+/* Some switches are quiet, in all phases: only quiet hops are reported as quiet, and the first hop
+ * of the phase always has a record or is reported as quiet.
  */
 TEST(phase_quiet__as_switches_write)
 {
@@ -184,11 +186,11 @@ TEST(phase_quiet__as_switches_write)
 
 /**
  * struct hop - a link
- * @others: what others send, of B
- * @burst: queue that their bursts make; it does not add to what is sent
- * @queue: bytes of ours and theirs that wait, as time
- * @tx: time spent
- * @replaces: a switch that has a record replace the one of the shortest queue
+ * @others: rate of other senders, as a fraction of B
+ * @burst: queue from bursts of other senders, ns; @tx does not include these bytes
+ * @queue: time that the link needs for all other waiting bytes, ns
+ * @tx: time that the link has spent, ns
+ * @replaces: if no slot is free, the switch may replace the record with the shortest queue
  */
 struct hop {
 	double others;
@@ -201,18 +203,18 @@ struct hop {
 /**
  * struct path - a sender, and the links up to its receiver
  * @hop: the links
- * @hops: how many
- * @mixed: each second request shares its header with an echo
+ * @hops: number of links
+ * @mixed: every second request shares its header with an echo
  * @now: time
- * @credit: bytes that may leave
- * @sent: bytes
- * @requests: how many
+ * @credit: bytes that may be sent now
+ * @sent: bytes sent
+ * @requests: number of requests sent
  * @asked: see hpcc_phase_next()
  * @p: parameters
  * @a: the sender's state
- * @way: requests on their way, in the order of sending
- * @first: of those
- * @last: behind the last of those
+ * @way: requests in flight, in the order of sending
+ * @first: index of the oldest request in flight
+ * @last: index after the newest request in flight
  */
 struct path {
 	struct hop hop[HPCC_HOPS_MAX];
@@ -240,7 +242,7 @@ static void path_init(struct path *path, u32 hops)
 	hpcc_algo_links(&path->a, new_links(hops), hops);
 }
 
-/* Links work for a while, with @sends of B from the sender. */
+/* Links transmit for @ns, while the sender sends at the rate @sends * B. */
 static void path_work(struct path *path, double ns, double sends)
 {
 	struct hop *h;
@@ -260,7 +262,9 @@ static u32 qlen_bits(const u8 *slot)
 	return get_unaligned_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
 }
 
-/* A switch that replaces: where no slot is free, the record with the shortest queue. */
+/* No slot is free: the record of this switch replaces the one with the shortest queue, if its own
+ * queue is longer.
+ */
 static void replace(u8 *p, const struct hpcc_stamp *s)
 {
 	u32 nr = (p[1] - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN, i;
@@ -305,7 +309,7 @@ static void path_stamp(struct path *path, u8 *option)
 	}
 }
 
-/* A segment with a request; its records are back one T later, and what waits. */
+/* Send a segment with a request. Its records return after T and the waiting time in queues. */
 static void path_send(struct path *path)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 3 };
@@ -360,7 +364,7 @@ static double share(const struct path *path)
 	return (double)path->a.W_q16 / path->p.W_max_q16;
 }
 
-/* Run for so many round trips: ACKs come, and segments leave at W / T. */
+/* Run for this number of round trips: ACKs arrive, and segments leave at the rate W / T. */
 static void path_run(struct path *path, u32 rtts)
 {
 	double end = path->now + (double)rtts * T_NS;
@@ -380,7 +384,7 @@ static void path_run(struct path *path, u32 rtts)
 	}
 }
 
-/* What W has to be where the fullest link has this load of others. */
+/* Check W if other senders put this load on the busiest link. */
 static void expect_share(const struct path *path, double others)
 {
 	double want = 0.95 - others;
@@ -391,15 +395,15 @@ static void expect_share(const struct path *path, double others)
 	fail();
 }
 
-/* What the law itself takes, with one link whose record is in every ACK: W falls
- * below what is right, as a queue has to drain, and comes back maxStage + 1 round
- * trips at a time; once the load has left it has two such steps to go.
+/* Round trips that the law itself needs, with one link whose record is in every ACK. W falls below
+ * its final value, because a queue has to drain, and rises again in steps of maxStage + 1 round
+ * trips. After the load has ended, W needs two such steps.
  */
 #define SETTLES_RTTS	80
 #define RISES_RTTS	30
 
-/* The load of others goes from link to link. The last two always have a little
- * queue, which is longer than none.
+/* The load of other senders moves from link to link. The last two links always have a short queue,
+ * which is longer than that of an idle link.
  */
 static void load_wanders(u32 hops, bool mixed)
 {
@@ -435,8 +439,8 @@ TEST(path__W_follows_the_fullest_link)
 	}
 }
 
-/* Hop 1 was loaded, and is not. Such switches keep its record out as long as its
- * queue is the shortest.
+/* The load of hop 1 has ended. Switches that replace records remove its record as long as its queue
+ * is the shortest.
  */
 static void load_left(struct path *path, bool mixed)
 {
@@ -454,7 +458,7 @@ static void load_left(struct path *path, bool mixed)
 	path->hop[0].others = 0;
 }
 
-/* What it said last counts for HPCC_LINK_ROUNDS round trips. */
+/* The last record of hop 1 counts for HPCC_LINK_ROUNDS round trips. */
 TEST(path__W_rises_behind_switches_that_replace)
 {
 	u32 mixed;
@@ -468,7 +472,7 @@ TEST(path__W_rises_behind_switches_that_replace)
 	}
 }
 
-/* In that time it is answered once. */
+/* During this time W reacts to that record only once. */
 TEST(path__one_record_is_answered_once)
 {
 	struct path path;

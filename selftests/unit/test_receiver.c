@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* <hpcc/law/newint.h>: the records of a REPORT, NewINT, and when W is told. */
+/* <hpcc/law/newint.h>: the records of a REPORT, NewINT, and when W is reported. */
 #include "algo.h"
 #include <hpcc/law/newint.h>
 
@@ -8,7 +8,7 @@ static const struct hpcc_newint_params TOLD = {
 	.W_min = 16, .W = 65536, .W_ai = 134218,	/* W_init / 2000 */
 };
 
-/* A connection that computes with @q from time @now on, and knows one link. */
+/* A receiver that computes W with @q from time @now on, after the first record of one link. */
 static struct hpcc_newint begun_at(const struct hpcc_newint_params *q, u64 now)
 {
 	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000, .tx = 500000 };
@@ -134,7 +134,7 @@ TEST(newint_part__nearest_below)
 	}
 }
 
-/* T got shorter, and W is still what it was. */
+/* T has decreased, and W still has the value for the old T. */
 TEST(newint_part__of_more_than_W_init)
 {
 	struct hpcc_params p = params(5);
@@ -205,7 +205,7 @@ TEST(newint_begin__W)
 	assert_int_equal(r.algo.W_q16, r.params.W_min_q16);
 }
 
-/* Other parameters: what is known of links stays, and the clock begins anew. */
+/* New parameters: the state of links is kept, and a new round trip begins. */
 TEST(newint_begin__again)
 {
 	struct hpcc_newint r = begun_with_defaults();
@@ -229,7 +229,7 @@ TEST(newint_begin__again)
 	hpcc_newint_begin(&r, &q, 11000);
 	assert_true(hpcc_newint_fell(&r));
 	assert_int_equal(r.queue, 0);
-	/* A record of the link with less load alone: U does not follow it. */
+	/* Only the link with less load has a new record: U does not follow it. */
 	s[0].ts += 5000;
 	s[0].tx += 2500;
 	assert_false(hpcc_newint_sample(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
@@ -243,7 +243,9 @@ TEST(newint_begin__again)
 	assert_in_range(part(&r) * 1000, 400, 480);
 }
 
-/* The law is that of NewAck, where an ACK ends a round trip when T and the queue have passed. */
+/* The law is that of NewAck, if for NewAck an ACK ends a round trip as soon as T and the time of
+ * the queue have passed.
+ */
 TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_newint r = begun_with_defaults();
@@ -284,7 +286,7 @@ TEST(newint_sample__T)
 	assert_int_equal(r.last_update, 10001);
 }
 
-/* Data that left after W was told wait behind what was queued then. */
+/* Data that the sender transmits with a new W wait behind the queue of that time. */
 TEST(newint_sample__queue)
 {
 	struct hpcc_newint r = begun_with_defaults();
@@ -358,7 +360,7 @@ TEST(newint_reduce__once_in_a_round_trip)
 	assert_near(part(&r), 0.875 * 0.875, 1e-9);
 }
 
-/* ---- When W is told --------------------------------------------------------------- */
+/* ---- When W is reported ----------------------------------------------------------- */
 
 TEST(newint_due__first)
 {
@@ -379,13 +381,13 @@ TEST(newint_due__once_in_T)
 	assert_true(hpcc_newint_due(&r, 15000));
 	assert_false(hpcc_newint_fell(&r));
 	hpcc_newint_report(&r, 15000);
-	/* Not synchronised since: in 4 T. */
+	/* Wc was not synchronised since the last report: the next report is due after 4 T. */
 	step(&r, 16000, 6000, 5000, 0);
 	assert_false(hpcc_newint_due(&r, 54999));
 	assert_true(hpcc_newint_due(&r, 55000));
 }
 
-/* What stopped records say is not told again. */
+/* If no more records arrive, W is not reported again. */
 TEST(newint_due__measured)
 {
 	struct hpcc_newint r = begun_with_defaults();
@@ -397,7 +399,7 @@ TEST(newint_due__measured)
 	assert_true(hpcc_newint_due(&r, 1000000));
 }
 
-/* T has passed, but the link that limits W told nothing: Wc was not synchronised. */
+/* T has passed without a record of the link that limits W, so Wc was not synchronised. */
 TEST(newint_due__another_link)
 {
 	struct hpcc_newint r = begun_with_defaults();

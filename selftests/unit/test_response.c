@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a sender makes of a switch's direct response (hpcc/law/response.h). */
+/* How a sender reacts to a direct response of a switch (hpcc/law/response.h). */
 #include <math.h>
 #include "test.h"
 #include <hpcc/law/response.h>
@@ -54,7 +54,7 @@ TEST(respond__repeated_or_smaller)
 	assert_false(hpcc_algo_respond(&a, &p, 6, 2 * T, false));
 	assert_false(hpcc_algo_respond(&a, &p, 6, 0, false));
 	assert_int_equal(a.W_q16, W_q16);
-	/* by the same Wc, not by what it has become */
+	/* W is computed from the same Wc, not from the reduced W */
 	assert_true(hpcc_algo_respond(&a, &p, 6, 7 * T, false));
 	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 8) < 0x1p-20L * W_INIT);
 }
@@ -70,7 +70,7 @@ TEST(respond__never_raises_W)
 	assert_int_equal(a.U_q24, 2 << 24);
 }
 
-/* Where the receiver computes W, a second response counts though U has not moved. */
+/* If the receiver computes W, a second response counts even if its u' is below U. */
 TEST(respond__told)
 {
 	struct hpcc_params p = params();
@@ -109,7 +109,7 @@ TEST(respond__W_min)
 	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
 
-/* Data that left before Wc followed W are answered already. */
+/* W already reacted to data that were sent before Wc was synchronised: ignore responses to them. */
 TEST(respond__sequence_numbers)
 {
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
@@ -129,7 +129,7 @@ TEST(respond__sequence_numbers)
 	}
 }
 
-/* Wc is divided once: by the U that the response has left, when the round trip ends. */
+/* When the round trip ends, Wc is divided once, by the U that the response has set. */
 TEST(respond__and_the_round_trip_ends)
 {
 	struct hpcc_params p = params();
@@ -155,7 +155,9 @@ TEST(respond__and_the_round_trip_ends)
 	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T, false));
 }
 
-/* W is what the receiver computed. A fall answers responses about data that left before it. */
+/* W is set to the value that the receiver computed. If it falls, responses to data that were sent
+ * before this are ignored.
+ */
 TEST(follow_receiver__W)
 {
 	struct hpcc_params p = params();
@@ -176,7 +178,7 @@ TEST(follow_receiver__W)
 	assert_true(hpcc_algo_respond(&a, &p, 201, 3 * T, true));
 }
 
-/* W does not grow as long as the data that a response is about are on their way. */
+/* W does not grow while the data that triggered a response are in flight. */
 TEST(follow_receiver__response_holds)
 {
 	u64 word = hpcc_response_pack(150, 3, 100);
@@ -201,7 +203,7 @@ TEST(word__holds_what_was_put_in)
 	assert_int_equal(hpcc_response_qlen_ns(word), (u64)hpcc_qlen_decode(0x123) << 31);
 	assert_true(word & HPCC_RESPONSE_KNOWN);
 	assert_true(word & HPCC_RESPONSE_PENDING);
-	/* whether it was taken makes no difference */
+	/* the pending flag does not change the other fields */
 	assert_int_equal(hpcc_response_seq(word & ~HPCC_RESPONSE_PENDING), 0xfedcba98);
 	assert_int_equal(hpcc_response_qlen_ns(word & ~HPCC_RESPONSE_PENDING),
 			 hpcc_response_qlen_ns(word));
@@ -226,7 +228,7 @@ TEST(word__is_new)
 					  hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20));
 }
 
-/* What the last one was about is acknowledged, lately or 2 GB ago. */
+/* The data that triggered the last response were acknowledged recently, or long ago. */
 TEST(word__is_new_after_the_last_one)
 {
 	u64 last = hpcc_response_pack(10, 3, 100);

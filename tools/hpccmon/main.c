@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: why W has its value. It shows the data of the kernel's generic netlink family "hpcc"
+ * hpccmon: explain the value of W. It shows the data of the kernel's generic netlink family "hpcc"
  * about the flows of this network namespace, for people and, with --json, for programs.
  *
- *	main.c		commands, and how they end
- *	filter.c	which flows are meant
- *	netlink.c	questions to the kernel
+ *	main.c		commands, and their exit status
+ *	filter.c	selection of flows
+ *	netlink.c	requests to the kernel
  *	flow.c		its answers
- *	why.c		what they mean
- *	units.c json.c	how they are shown
+ *	why.c		the reason for W
+ *	units.c json.c	format of the output
  *	options.c	options of commands
  *	entries.c	hpccmon link, hpccmon route
  *
@@ -29,7 +29,7 @@ struct command {
 	int		(*run)(int argc, char **argv);
 	const char	*usage;
 	const char	*what;
-	const char	*options;	/* what each of them does */
+	const char	*options;	/* help text of each option */
 };
 
 #define HELP_JSON	"\t--json                print the same for programs\n"
@@ -208,7 +208,7 @@ static bool asks_for_help(const char *word)
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* Anywhere among a command's words. */
+/* An option may be anywhere among the words of a command. */
 static bool any_asks_for_help(char **args)
 {
 	while (*args && strcmp(*args, "--"))

@@ -81,7 +81,7 @@ struct hpcc_csig_units {
 
 /**
  * hpcc_csig_units() - units and their reciprocals
- * @abw: of ABW/C
+ * @abw: unit of ABW/C
  * @time_ns: unit of times
  *
  * Return: the units. Reciprocals are rounded up, so that a bucket starts at whole units.
@@ -165,7 +165,7 @@ static inline u32 hpcc_csig_time_bucket(u64 ns, const struct hpcc_csig_units *un
  * @units: units
  *
  * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE: HPCC_INT_UTIL_ONE for bucket 0, otherwise
- * that of the bucket's middle.
+ * the utilization in the middle of the bucket.
  */
 static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
 {
@@ -351,7 +351,7 @@ static inline u64 hpcc_csig_report(u16 tag)
  * @opt: its head
  * @records: its records
  *
- * Return: the signal; 0 if the REPORT is of another kind or malformed: no signal is 0.
+ * Return: the signal; 0 if the REPORT is of another kind or malformed. A signal is never 0.
  */
 static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *records)
 {

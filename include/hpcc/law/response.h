@@ -3,7 +3,7 @@
  * Reaction of a sender to a direct response of a switch (draft-miao-iccrg-hpccplus section 6.3):
  *
  *	u' = 1 + qlen/T
- *	U  = u', W = min(W, Wc / (U/eta))	where u' is larger than U
+ *	U  = u', W = min(W, Wc / (U/eta))	if u' is larger than U
  *
  * The port that responds has a queue, so it sends without a pause. Wc is kept until the round trip
  * ends, and is then synchronised to W: the ACKs of this round trip use the same Wc, so no
@@ -28,8 +28,8 @@
 /**
  * hpcc_response_pack() - the word of a response that is not processed yet
  * @seq: sequence number of the data that triggered it
- * @scale: of the option
- * @record: its load record as a number
+ * @scale: scale of the RESPONSE option
+ * @record: load record of the RESPONSE, as a number
  *
  * Return: the word.
  */
@@ -55,7 +55,7 @@ static inline u32 hpcc_response_seq(u64 word)
  * hpcc_response_qlen_ns() - the queue that a response reports
  * @word: from hpcc_response_pack()
  *
- * Return: the time that the link needs for it, ns.
+ * Return: the time that the link needs for the queue, ns.
  */
 static inline u64 hpcc_response_qlen_ns(u64 word)
 {
@@ -64,7 +64,7 @@ static inline u64 hpcc_response_qlen_ns(u64 word)
 
 /**
  * hpcc_response_holds() - whether the data that triggered a response are in flight
- * @word: the last one; 0: there was none
+ * @word: the last response; 0: there was none
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  */
@@ -75,8 +75,8 @@ static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
 
 /**
  * hpcc_response_is_new() - whether a response adds information to the last one
- * @last: the last one; 0: there was none
- * @word: this one, triggered by data in flight
+ * @last: the last response; 0: there was none
+ * @word: the new response, triggered by data in flight
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
@@ -120,15 +120,15 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
 }
 
 /**
- * hpcc_algo_follow_receiver() - set W to what the receiver computed
+ * hpcc_algo_follow_receiver() - set W to the value that the receiver computed
  * @a: connection
- * @W_q16: what it computed, bytes
+ * @W_q16: W that the receiver computed, bytes
  * @word: the last response; 0: there was none
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
- * While the data that a response is about are on their way, the receiver may not have seen their
- * queue yet: then W does not grow. A fall answers responses about what is on its way now.
+ * While the data that triggered a response are in flight, the receiver may not have seen their
+ * queue yet, so W does not grow. If W falls, later responses to data in flight are ignored.
  */
 static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word,
 					     u32 snd_una, u32 snd_nxt)

@@ -210,16 +210,16 @@ struct hpcc_turn {
 enum hpcc_turn_kind {
 	HPCC_TURN_HELD,		/* this request has no turn */
 	HPCC_TURN_NEXT,		/* the next turn of a known flow */
-	HPCC_TURN_NEW,		/* no recent turn, or the sequence numbers jumped */
+	HPCC_TURN_NEW,		/* no recent turn with a near sequence number */
 };
 
 /**
  * hpcc_turn_find() - whether it is a flow's turn
  * @set: the HPCC_TURN_WAYS last turns of flows with this hash
- * @key: of the flow
+ * @key: key of the flow
  * @seq: sequence number of its request
  * @now_ns: now
- * @every_ns: from one turn of a flow to the next one, at least
+ * @every_ns: minimum time between two turns of a flow
  * @turn: set to the entry that the caller must write if the flow has its turn
  *
  * A continuous flow has one turn per @every_ns and keeps its entry. Retransmissions have no turn.
@@ -268,9 +268,9 @@ static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 }
  * @b: the budget
  * @full_ns: time at which the budget is full again
  * @now_ns: now
- * @every_ns: from one turn of a flow to the next one, at least; 1 us to 1 s
- * @kind: of the flow's turn; new flows may use half of the budget, so forged flows leave the other
- *	half to known flows
+ * @every_ns: minimum time between two turns of a flow, 1 us to 1 s
+ * @kind: kind of the flow's turn; new flows may use half of the budget, so forged flows leave the
+ *	other half to known flows
  *
  * Return: the next @full_ns; 0 if the budget is used up.
  */

@@ -13,7 +13,7 @@
 
 const struct hpcc_carrier_ops hpcc_tcp_option;
 
-/* The other files of this room are reached through this table only. */
+/* The other files of this directory are called through this table only. */
 const struct hpcc_carrier_ops *const hpcc_carriers[] = {
 	[HPCC_CARRIER_TCP] = &hpcc_tcp_option,
 	[HPCC_CARRIER_IOAM] = &hpcc_ioam,
@@ -102,7 +102,7 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
  * @seg: the segment
  * @sk: its socket
  * @n: bytes of trace or stack
- * @room: bytes for options; limited to what remains
+ * @room: bytes for options; reduced to the space beside the trace or stack
  *
  * Return: true if so, with an option of one record.
  */
@@ -132,8 +132,8 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 {
 	int i;
 
-	/* Ask the carriers from the last row on: if a request is for a signal, a trace beside it is
-	 * not used.
+	/* Begin with the last row of the table: if a request is for a signal, a trace in the same
+	 * packet is not used.
 	 */
 	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
 		if (hpcc_carriers[i]->carries && hpcc_carriers[i]->carries(flow, in, opt, records))

@@ -7,14 +7,16 @@
 
 #include "flow/flow.h"
 
-/* If some hop reports no load, losses are judged after this many T. */
+/* If the receiver computes W, the judgment of losses waits until all hops have reported their load,
+ * but at most for this number of T.
+ */
 #define HPCC_AUDIT_AGE_T	128
 
 /**
  * hpcc_loss_ends() - whether an ACK ends a round trip for the judgment of losses
  * @tp: socket
  * @flow: its flow
- * @rs: TCP's sample of the ACK
+ * @rs: TCP's rate sample of the ACK
  */
 static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				  const struct rate_sample *rs)

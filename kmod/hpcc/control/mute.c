@@ -150,7 +150,9 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	WRITE_ONCE(flow->mute.pause, pause);
 	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
-	/* hpcc_in_ack_event() has the socket lock, so it sends the event. */
+	/* LOCAL_OUT may run without the socket lock. hpcc_in_ack_event() runs under it, and sends
+	 * the event.
+	 */
 	WRITE_ONCE(flow->mute.paused, true);
 	hpcc_answer_later(flow);
 }

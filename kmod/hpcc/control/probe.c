@@ -185,7 +185,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	/* Clear answer before the records are read: a later probe sets it again. */
 	smp_store_mb(flow->answer, false);
 	if (unlikely(hpcc_mute_paused(flow))) {
-		/* An answer could carry no option now. */
+		/* ACKs go without the option now, so an answer would carry no echo. */
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 		return;
 	}

@@ -23,7 +23,7 @@ static const u32 hpcc_silent_window_rtts = 8;
  * hpcc_is_silent() - whether usable telemetry has stopped
  * @tp: socket that runs hpcc
  * @flow: its flow
- * @rs: TCP's sample of the ACK
+ * @rs: TCP's rate sample of the ACK
  * @ack: result of its records
  *
  * W would not change while all records are ignored, or while each record is from another link than

@@ -84,8 +84,8 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
 
-/* Return: the first phase from @phase on, of @phases, in which one of @slots hops has no name yet;
- * @phases if all have names.
+/* Each of the @phases phases has @slots hops. Return: the first phase, from @phase on, with a hop
+ * that has no name yet; @phases if all hops have names.
  */
 static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
 			       u32 phases, u32 slots)
@@ -102,9 +102,9 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 	return phases;
 }
 
-/* Whether the next segment should be an IDENTIFY, and of which phase: first of each phase in turn,
- * then of those in which a link has no name. If the receiver may compute W, the trial of a muted
- * flow is an IDENTIFY, too: the receiver does not answer each FORWARD.
+/* Whether the next segment should be an IDENTIFY, and of which phase: first each phase in turn,
+ * then only phases with a link that has no name. If the receiver may compute W, the trial of a
+ * muted flow is an IDENTIFY, too: the receiver does not answer each FORWARD.
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
@@ -213,9 +213,9 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Write the options of a segment to @out: a request if there is a @carrier, and stored records.
- * If both are due, each gets one record. FORWARD comes first, because switches read only the first
- * option of our kind. If the request needs more slots, the next segment gets the echo. N goes after
- * an echo, W before it; parameters take the place of a request.
+ * If a request and an echo are due, each has one record. FORWARD comes first, because switches read
+ * only the first option of our kind. If the request needs more slots, the next segment gets the
+ * echo. N goes after an echo, W before it; parameters take the place of a request.
  *
  * Return: their length. *@forward and *@echo are the lengths of request and echo.
  */

@@ -7,8 +7,8 @@
  * or both for the peers in a prefix. The longest prefix applies. The sysctls apply to peers without
  * a prefix, and to a parameter that the entry does not set.
  *
- * A connection reads the table at its SYN or SYN-ACK, and when it is established. No later packet
- * reads it. So a linear search is enough: the table (table.c) has the longest prefixes first.
+ * A connection reads the table only at its SYN or SYN-ACK, and when it is established. So a linear
+ * search is enough: the table (table.c) has the longest prefixes first.
  *
  * IPv4 addresses are IPv4-mapped IPv6 addresses, as in all of this module.
  */

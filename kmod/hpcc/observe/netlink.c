@@ -2,7 +2,8 @@
 /*
  * Generic netlink family "hpcc": the flows of a network namespace (one or all), their events, its
  * counters, and its tables (table.c). As with ss, anybody with a socket in the namespace may send
- * requests. The names of links, IDENTIFY, and changes of tables need CAP_NET_ADMIN there.
+ * requests. The names of links, IDENTIFY, and changes of tables require CAP_NET_ADMIN in the
+ * namespace.
  *
  * A dump visits flows in the order of their numbers, each under its socket's lock: each flow is a
  * consistent snapshot. A flow that exists during the whole dump appears exactly once. The dump

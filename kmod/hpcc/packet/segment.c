@@ -65,8 +65,8 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 	return HPCC_ABSENT;
 }
 
-/* Whether the IP header states the packet's length. In super-packets above 64 KB it does not:
- * TCP creates them with BIG TCP, and also from two segments if the MTU is near 64 KB.
+/* Whether the IP header states the packet's length. In a super-packet above 64 KB this field
+ * is 0: TCP creates such packets with BIG TCP, and also from two segments if the MTU is near 64 KB.
  */
 static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
 {

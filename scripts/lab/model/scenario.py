@@ -323,8 +323,8 @@ def _host_list(text, hosts, where):
 
 
 def _expand(given, hosts, cc, seed):
-    """Turn [[flow]] tables into flows, count of them for each source. The seed determines a random delay of each
-    start, up to the spread of its table.
+    """Turn [[flow]] tables into flows: for each source, as many flows as the key count gives. The seed determines a
+    random delay of each start, up to the spread of its table.
     """
     drawn = random.Random(seed)
     flows = []
@@ -623,7 +623,7 @@ def _fill(scenario, data, wanted, seed, directory):
 
 
 def build(data, name, seed=1, directory="."):
-    """Check parsed TOML and return a Scenario. directory: where the files are that it names."""
+    """Check parsed TOML and return a Scenario. directory: the directory of the files that it names."""
     if not name.isprintable():
         raise ScenarioError("the file's name has to be printable")
     _check_tables(data)

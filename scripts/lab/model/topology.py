@@ -88,7 +88,7 @@ class Topology:
         self._port_of = {(port.node, port.peer): port for port in self.ports}
         self._found = {}
 
-    # ---- the kinds: switches, and links as pairs
+    # ---- kinds of topologies: each returns its switches, and its links as pairs of nodes
 
     def _names(self, letter, count):
         return [f"{letter}{n}" for n in range(count)]

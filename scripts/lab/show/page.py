@@ -46,7 +46,7 @@ def _json(data):
 
 
 def _column(line, xs, bars, low):
-    """Values of a line at xs, null if it has none at an x; with bars, lists of low, middle and high."""
+    """Values of a line at xs, None if the line has no value at an x; with bars, lists of low, middle and high."""
     errors = line.errors or [0] * len(line.ys)
     at = {x: [_short(max(y - e, low)), _short(y), _short(y + e)] if bars else _short(y)
           for x, y, e in zip(line.xs, line.ys, errors)}
@@ -74,7 +74,7 @@ def _panel(figure, panel, legend):
 
 
 def _legend(lines):
-    """Names and colours. If there are many lines, the names of the others are shown only at the pointer."""
+    """Names and colours. If there are many lines, the remaining names are shown only at the pointer."""
     items = [f'<span><i style="background:{color}"></i>{escape(line.label)}</span>'
              for line, color in zip(lines[:LEGEND_MAX], _hues(lines))]
     if len(lines) > LEGEND_MAX:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random packets, most of them nearly right: one that is wrong in its first
- * header does not reach what reads its last one.
+ * Random packets. Most of them are almost valid: a packet with an invalid first header does not
+ * reach the code that parses its last header.
  */
 #include <string.h>
 
@@ -15,9 +15,9 @@ enum {
 /* A packet under construction: offsets into the frame. */
 struct draft {
 	struct frame *f;
-	const struct flow *flow;	/* live, or NULL */
+	const struct flow *flow;	/* live connection, or NULL */
 	uint32_t ip, l4;
-	uint32_t hlen;		/* of the TCP header */
+	uint32_t hlen;		/* length of the TCP header */
 	uint32_t payload;
 	bool is_ipv4, is_tcp;
 	bool wrong_sum;
@@ -69,7 +69,9 @@ static uint32_t payload_len(struct maker *m, const struct draft *d)
 {
 	struct rng *rng = &m->rng;
 
-	/* New data are for the connection alone, unless their checksum is wrong. */
+	/* Only the live connection itself sends new data: a segment with a valid checksum repeats
+	 * acknowledged bytes, see make_tcp().
+	 */
 	if (d->flow && !d->wrong_sum)
 		return d->flow->una && percent(rng, 20) ? 1 + below(rng, 200) : 0;
 	switch (below(rng, 4)) {
@@ -109,7 +111,7 @@ static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
 		put32(th + 4, rng_next(rng));
 		put32(th + 8, rng_next(rng));
 		th[13] = percent(rng, 60) ? ACK : percent(rng, 50) ? SYN : rng_next(rng);
-		/* To a host: as some_flags() of aim.c has it. */
+		/* No segment without flags to a host, as in some_flags() of aim.c. */
 		if (m->quiet && !th[13])
 			th[13] = ACK;
 		put16(th + 14, rng_next(rng));
@@ -118,7 +120,9 @@ static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
 	put16(th, flow->sport);
 	put16(th + 2, flow->dport);
 	put32(th + 4, near(rng, flow->seq));
-	/* An ACK of what is on its way would be believed: old or too new ones. */
+	/* TCP would accept an ACK of data that are still in flight: repeat the last ACK number, or
+	 * an older one.
+	 */
 	put32(th + 8, percent(rng, 80) ? flow->ack : flow->ack - below(rng, 100000));
 	th[13] = ACK | (percent(rng, 20) ? 8 : 0) | (percent(rng, 2) ? 0x40 : 0);
 	put16(th + 14, flow->window);
@@ -168,7 +172,7 @@ static uint32_t make_l4(struct maker *m, struct draft *d)
 	return len;
 }
 
-/* Of what is not TCP, nothing that would be answered by doing things. */
+/* The protocol number. A quiet maker uses only TCP, and protocols that do not act on the packet. */
 static uint8_t protocol(struct maker *m, const struct draft *d)
 {
 	static const uint8_t harmless[] = { 17, 47, 50, 132, 255 };
@@ -204,8 +208,8 @@ static uint32_t make_ipv4(struct maker *m, struct draft *d)
 	return total;
 }
 
-/* IOAM's option of a hop-by-hop header, of either kind of trace, with nodes or without them.
- * Most are right; of the others lengths lie, or there is another one inside.
+/* Write an IOAM option of a hop-by-hop header: either kind of trace, with or without nodes. Most
+ * are valid; the others have a false length or field, or contain another option.
  */
 static uint32_t make_ioam(struct rng *rng, uint8_t *p)
 {
@@ -241,7 +245,7 @@ static uint32_t make_ioam(struct rng *rng, uint8_t *p)
 	return at;
 }
 
-/* make_trace() - a hop-by-hop header with IOAM but for its next-header byte. Returns its length. */
+/* make_trace() - write a hop-by-hop header with IOAM, except its first byte. Returns its length. */
 uint32_t make_trace(struct rng *rng, uint8_t *p)
 {
 	uint32_t len = 2, pad;
@@ -264,7 +268,7 @@ uint32_t make_trace(struct rng *rng, uint8_t *p)
 	return len;
 }
 
-/* Extension headers; the next-header bytes are chained through *next. */
+/* Write extension headers; the next-header bytes are chained through *next. */
 uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
 {
 	static const uint8_t kinds[] = { 0, 43, 60, 60, 60, 44, 51, 135 };
@@ -339,7 +343,9 @@ static uint32_t pseudo_sum(const struct draft *d, uint32_t l4_len)
 		    TCP + l4_len);
 }
 
-/* The device, or who forwards, is to cut or to sum up. */
+/* Write a vnet header: the device, or a host that forwards the packet, must compute the checksum,
+ * and sometimes also segment the packet.
+ */
 static void make_vnet(struct maker *m, struct draft *d)
 {
 	struct rng *rng = &m->rng;
@@ -353,7 +359,7 @@ static void make_vnet(struct maker *m, struct draft *d)
 					      VIRTIO_NET_HDR_GSO_TCPV6;
 		vnet->gso_size = percent(rng, 90) ? 500 + below(rng, 900) :
 						    60 + below(rng, 10000);
-		/* Of more than a page only this much is in one piece. */
+		/* If the packet is longer than a page, only this length is linear. */
 		vnet->hdr_len = percent(rng, 60) ? d->l4 + d->hlen : 0;
 	}
 	if (percent(rng, 15))
@@ -425,7 +431,7 @@ static uint32_t make_tags(struct maker *m, uint8_t *p)
 	return at;
 }
 
-/* Lengths that lie, bytes that flipped, ends that are missing. */
+/* Make a packet invalid: false lengths, random bytes, a truncated or extended end. */
 static void spoil(struct maker *m, struct draft *d)
 {
 	struct rng *rng = &m->rng;
@@ -443,8 +449,8 @@ static void spoil(struct maker *m, struct draft *d)
 		f->len += below(rng, 100);
 }
 
-/* IPv4: cut into parts that the receiver puts together again, in any order and
- * with one missing or twice, sometimes.
+/* Split an IPv4 packet into fragments, which the receiver reassembles. Sometimes a fragment is
+ * missing or sent twice.
  */
 void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 {
@@ -503,8 +509,8 @@ static void make_next(struct maker *m, struct frame *f)
 		put16(f->data + d.ip - 2, rng_next(rng));
 	f->len = d.ip + (d.is_ipv4 ? make_ipv4(m, &d) : make_ipv6(m, &d));
 	make_sums(m, &d);
-	/* A live connection's are as right as they are meant to be: flipped bits
-	 * may happen to make a wrong checksum right.
+	/* Do not spoil segments of a live connection: random bytes could make a wrong checksum
+	 * correct.
 	 */
 	if (d.is_ipv4 && !f->vnet.flags && !f->vnet.gso_type && percent(rng, 5))
 		make_fragments(m, f, d.ip);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Random packets for ports and hosts: what the files of fuzz-packets share. */
+/* Random packets for ports and hosts: declarations for all files of fuzz-packets. */
 #ifndef _FUZZ_PACKETS_H
 #define _FUZZ_PACKETS_H
 
@@ -67,8 +67,8 @@ struct frame {
 	uint32_t len;
 };
 
-/* A connection, in the direction that frames are sent; addresses in 4 or 16
- * bytes. What is not known of it yet is 0.
+/* A connection, in the direction in which frames are sent. Addresses have 4 or 16 bytes. Fields
+ * that are not known yet are 0.
  */
 struct flow {
 	uint8_t version;
@@ -76,19 +76,19 @@ struct flow {
 	uint8_t daddr[16];
 	uint16_t sport;
 	uint16_t dport;
-	uint32_t seq;		/* behind what was sent last */
-	uint32_t una;		/* the other end has all before this */
+	uint32_t seq;		/* after the last byte sent */
+	uint32_t una;		/* the other end acknowledged all earlier bytes */
 	uint32_t ack;
 	uint16_t window;
-	uint8_t ts[10];		/* the timestamps option sent last */
-	uint8_t scale;		/* of the echo sent last: the other end takes no other */
+	uint8_t ts[10];		/* the last timestamps option sent */
+	uint8_t scale;		/* scale of the last echo; the other end ignores other scales */
 	bool known;
-	/* What aim.c sends. */
+	/* For packets of aim.c: */
 	bool has_ts;
-	bool agreed;		/* upon our options */
-	bool ended;		/* the other end has no such connection any more */
-	uint32_t isn;		/* the other end's first number */
-	uint32_t irs;		/* ours */
+	bool agreed;		/* both ends agreed on our options */
+	bool ended;		/* the other end has closed the connection */
+	uint32_t isn;		/* initial sequence number of the other end */
+	uint32_t irs;		/* initial sequence number of this end */
 	uint32_t tsval;
 };
 
@@ -98,18 +98,18 @@ struct maker {
 	uint8_t mac[12];	/* destination, source */
 	uint8_t saddr4[4], daddr4[4];
 	uint8_t saddr6[16], daddr6[16];
-	uint16_t port;		/* that somebody listens to, or 0 */
-	uint8_t kind;		/* of our TCP options */
+	uint16_t port;		/* port with a listener, or 0 */
+	uint8_t kind;		/* kind of our TCP options */
 	bool offload;		/* use vnet headers: GSO, checksums computed later */
 	bool routed;		/* addresses and MACs stay as they are */
-	bool quiet;		/* nothing that other protocols would act on */
+	bool quiet;		/* no packets that other protocols would act on */
 	bool bare;		/* IP without an Ethernet header */
 	struct flow flows[FLOWS_MAX];
 	uint32_t nr_flows;
-	struct frame parts[8];	/* fragments that wait to be taken */
+	struct frame parts[8];	/* fragments that make_frame() returns next */
 	uint32_t nr_parts;
-	bool aimed_parts;	/* of aim.c: without an Ethernet header */
-	bool same_isns;		/* another host chooses the same first numbers */
+	bool aimed_parts;	/* @parts are from aim.c: without an Ethernet header */
+	bool same_isns;		/* another host chooses the same initial sequence numbers */
 };
 
 void make_frame(struct maker *m, struct frame *f);
@@ -123,10 +123,10 @@ void fill(struct rng *rng, uint8_t *p, uint32_t len);
 
 /* ---- Packets for the sockets of one host (bare) ---- */
 
-#define PORT_HPCC	0x1e40	/* listeners: of the congestion control under test, */
-#define PORT_OTHER	0x1e41	/* of another; */
+#define PORT_HPCC	0x1e40	/* listener with the congestion control under test */
+#define PORT_OTHER	0x1e41	/* listener with another congestion control */
 #define PORT_UDP	6000
-#define PORT_FILTERED	6001	/* both kinds of socket, behind a rule that drops */
+#define PORT_FILTERED	6001	/* TCP and UDP sockets; a firewall rule drops packets to them */
 
 enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
 
@@ -154,7 +154,7 @@ struct tally {
 	uint64_t arrived;
 	uint64_t same;
 	uint64_t stamped;	/* a record was written */
-	uint64_t counted;	/* only the hop */
+	uint64_t counted;	/* only the hop count changed */
 	uint64_t marked;
 };
 
@@ -168,9 +168,9 @@ struct options {
 	uint64_t seed;
 	uint64_t count;
 	const char *tx, *rx, *rx_ns, *tun, *cc;
-	uint64_t show;		/* a batch whose frames are printed; from 1 on */
-	uint32_t settle_ms;	/* between batches */
-	uint32_t scale;		/* of the host's T */
+	uint64_t show;		/* number of the batch whose frames are printed, from 1 on */
+	uint32_t settle_ms;	/* pause between batches */
+	uint32_t scale;		/* scale of records, from the host's T */
 	bool lossy;
 	bool carriers;		/* also probes with INT and IFA */
 	struct rules rules;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The same frames into two paths that are equal but for the port with our
- * qdisc on one of them; what arrives is compared frame by frame. So nothing has
- * to be known of what a kernel does to frames that nobody should send.
+ * Send the same frames over two paths. Only one path has a port with our qdisc; otherwise the paths
+ * are equal. Compare the arriving frames one by one. So the test needs no knowledge of how a kernel
+ * handles invalid frames.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,25 +19,25 @@
 
 #include "packets.h"
 
-/* A batch ends: IPv4 of an experimental protocol (RFC 3692), behind it 8 bytes
- * and a number. Routers pass it on as well.
+/* The marker ends a batch: an IPv4 packet of an experimental protocol (RFC 3692) that contains 8
+ * bytes and the number of the batch. Routers forward it.
  */
 #define MARKER		"batch is"
 #define MARKER_PROTO	253
 #define MARKER_LEN	60
 
-/* For a frame that does not come. */
+/* Maximum time to wait for a frame. */
 #define PATIENCE_MS	5000
 
-/* What arrives of a batch, at most: segments of GSO packets. */
+/* Maximum number of frames that arrive per batch: GSO packets are segmented. */
 #define ARRIVALS_MAX	20000
 
 struct arrival {
 	uint32_t at, len;
-	uint32_t partial;	/* as judge() wants it */
+	uint32_t partial;	/* see judge() */
 };
 
-/* One of both paths. */
+/* One of the two paths. */
 struct path {
 	int tx, rx;
 	struct arrival arrivals[ARRIVALS_MAX];
@@ -50,7 +50,7 @@ struct path {
 static struct path paths[2];
 static struct frame frames[BATCH];
 
-/* What the device took off is put back: the tag. Returns the frame's length. */
+/* Put back the VLAN tag that the device removed. Returns the frame's length. */
 static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, uint32_t *partial)
 {
 	struct cmsghdr *c;
@@ -72,7 +72,7 @@ static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, uint32_t 
 	return len;
 }
 
-/* Is it one of ours? Hosts and routers say things of their own. */
+/* Whether a frame is a test frame. Hosts and routers also send frames of their own. */
 static bool is_ours(const struct maker *m, const uint8_t *p, uint32_t len)
 {
 	if (m->bare)
@@ -99,7 +99,7 @@ static void take(struct maker *m, struct path *path, uint32_t len, uint32_t part
 	path->used += (len + 15) & ~15U;
 }
 
-/* From a socket; a frame that leaves has length 0. */
+/* Receive a frame from a socket. Returns 0 for a frame that the device transmits. */
 static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
 {
 	char control[256];
@@ -113,7 +113,7 @@ static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
 	};
 	ssize_t len = recvmsg(fd, &msg, MSG_DONTWAIT);
 
-	/* Packets of which such a header cannot tell, such as those of UDP. */
+	/* A vnet header cannot describe all GSO packets, for example those of UDP. */
 	if (len < 0 && errno == EINVAL)
 		return 0;
 	len -= sizeof(vnet);
@@ -124,13 +124,13 @@ static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
 	return from.sll_pkttype == PACKET_OUTGOING ? 0 : take_tag(p, len, &msg, partial);
 }
 
-/* From a device that does nothing for who sends: all checksums are there. */
+/* Receive a packet from a TUN device without offloads: all checksums are complete. */
 static ssize_t receive_tun(int fd, uint8_t *p)
 {
 	return read(fd, p, 2 * FRAME_MAX);
 }
 
-/* Take what is there, into the buffer's rest. */
+/* Receive all frames that have arrived, into the rest of the buffer. */
 static void receive(struct maker *m, struct path *path, uint32_t number)
 {
 	for (;;) {
@@ -174,7 +174,7 @@ static void wait_for(struct maker *m, struct path *path, uint32_t number)
 	}
 }
 
-/* Behind the batch, on both ways. */
+/* Make the marker that follows a batch on both paths. */
 static void make_marker(const struct maker *m, struct frame *f, uint32_t number)
 {
 	uint32_t at = m->bare ? 0 : 14;
@@ -206,7 +206,9 @@ static void show(const char *what, const uint8_t *p, uint32_t len)
 	printf("\n");
 }
 
-/* Returns how many differ in a way they must not. */
+/* Returns 1 if a frame differs in a way that is not allowed, or if the numbers of frames differ;
+ * otherwise 0.
+ */
 static uint32_t compare(const struct options *o, struct tally *tally, uint64_t done)
 {
 	struct path *dut = &paths[0], *other = &paths[1];
@@ -224,7 +226,7 @@ static uint32_t compare(const struct options *o, struct tally *tally, uint64_t d
 		printf("frames from %" PRIu64 ": %s\n", done, why);
 		show("want", want, b->len);
 		show("got ", got, a->len);
-		/* One that is missing makes all behind it wrong. */
+		/* If a frame is missing, all later frames differ, too: stop here. */
 		return ++wrong;
 	}
 	if (dut->nr == other->nr)
@@ -234,7 +236,7 @@ static uint32_t compare(const struct options *o, struct tally *tally, uint64_t d
 	return wrong + 1;
 }
 
-/* The devices "A,B". */
+/* Open the devices "A,B". */
 static void open_pair(const char *names, int protocol, int fds[2])
 {
 	char buf[64];
@@ -254,7 +256,7 @@ static void open_paths(const struct options *o)
 	int ns = o->tun ? -1 : open(o->rx_ns, O_RDONLY);
 	int tx[2], rx[2], one = 1;
 
-	/* Sockets stay where they were made. */
+	/* A socket stays in the network namespace in which it was opened. */
 	open_pair(o->tx, 0, tx);
 	if (o->tun) {
 		if (sscanf(o->tun, "%d,%d", &rx[0], &rx[1]) != 2)
@@ -274,7 +276,7 @@ static void open_paths(const struct options *o)
 	}
 }
 
-/* What is sent and received on several CPUs need not stay in order. */
+/* Use one CPU: several CPUs could reorder the frames. */
 static void stay_here(void)
 {
 	cpu_set_t cpus;
@@ -285,7 +287,8 @@ static void stay_here(void)
 		die("sched_setaffinity");
 }
 
-/* A marker may be dropped as well: until one has arrived, and all before it. */
+/* Send markers until one has arrived, and all frames before it: the port may also drop markers.
+ */
 static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number,
 			 uint64_t *dropped)
 {
@@ -303,7 +306,7 @@ static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number,
 	return sent;
 }
 
-/* Into a port that has no room for all: nothing but its counters is compared. */
+/* Send frames to a port that has no room for all of them. Only its counters are compared. */
 static int lossy_main(struct maker *m, const struct options *o)
 {
 	uint64_t done = 0, taken = 0, dropped = 0, arrived = 0;
