@@ -44,22 +44,22 @@ struct hpcc_note {
 
 /**
  * hpcc_note_kind() - kind of the option in a note
- * @said: the note
+ * @note: the note
  */
-static inline u8 hpcc_note_kind(struct hpcc_note said)
+static inline u8 hpcc_note_kind(struct hpcc_note note)
 {
-	return said.other ? HPCC_OPT_KIND_OTHER : HPCC_OPT_KIND_DEFAULT;
+	return note.other ? HPCC_OPT_KIND_OTHER : HPCC_OPT_KIND_DEFAULT;
 }
 
 void hpcc_agreement_init(void);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		      struct hpcc_note said, const struct sock *payer);
+		      struct hpcc_note note, const struct sock *payer);
 struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 				    u32 irs);
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		     struct hpcc_note said, const struct sock *payer);
+		     struct hpcc_note note, const struct sock *payer);
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 				 const struct hpcc_arrival *in);
 

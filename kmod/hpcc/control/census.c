@@ -119,8 +119,7 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
-	u32 sent = READ_ONCE(flow->census.N_sent);
-	u32 T_us, wanted_us, N;
+	u32 sent, T_us, wanted_us, N;
 	u64 now_us;
 
 	if (!(flow->caps & HPCC_CAP_REPORT))
@@ -132,6 +131,7 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const st
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	if (unlikely(READ_ONCE(flow->carrier_state.mixed)))
 		return false;
+	sent = READ_ONCE(flow->census.N_sent);
 	/* N differs if it changed by more than 1/8: with many flows N changes with each packet. */
 	if (sent && abs((s32)(N - sent)) * 8 <= sent &&
 	    (u32)now_us - READ_ONCE(flow->census.N_sent_us) < T_us)

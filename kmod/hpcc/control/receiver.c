@@ -509,9 +509,12 @@ bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
  */
 bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
-	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
+	const struct hpcc_remote *remote;
 
-	return unlikely(remote) && READ_ONCE(remote->telling) && !READ_ONCE(flow->mute.state) &&
+	if (likely(!flow->rx_window_agreed))
+		return false;
+	remote = rcu_dereference(flow->remote);
+	return remote && READ_ONCE(remote->telling) && !READ_ONCE(flow->mute.state) &&
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
 	       hpcc_peek(flow->params.T) / 2;
 }

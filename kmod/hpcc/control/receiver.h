@@ -106,9 +106,12 @@ struct hpcc_remote {
  */
 static inline bool hpcc_window_pending(const struct hpcc_flow *flow)
 {
-	const struct hpcc_rx *rx = rcu_dereference(flow->rx);
+	const struct hpcc_rx *rx;
 
-	return unlikely(rx) && READ_ONCE(rx->due);
+	if (likely(!flow->rx_window_agreed))
+		return false;
+	rx = rcu_dereference(flow->rx);
+	return rx && READ_ONCE(rx->due);
 }
 
 /**

@@ -118,7 +118,7 @@ enum hpcc_ignored {
  * @reserved: receiver.c processes @records; no echo takes records from it
  * @records: by hop - 1
  *
- * No lock: the hooks use READ_ONCE(), WRITE_ONCE() and xchg().
+ * No lock: the hooks and receiver.c use READ_ONCE(), WRITE_ONCE(), xchg() and cmpxchg().
  */
 struct hpcc_flow_echo {
 	u32 head;
@@ -163,7 +163,7 @@ struct hpcc_flow_mute_past {
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
  * @echo_at: tcp_jiffies32 when that ACK was sent
  *
- * No lock: LOCAL_OUT writes, ack.c reads @prompt_end.
+ * No lock: LOCAL_OUT writes, window.c reads @prompt_end.
  */
 struct hpcc_flow_sent {
 	u32 prompt_end;
@@ -186,7 +186,7 @@ struct hpcc_flow_sent {
  * @W_ai_goal_q16: target of W_ai
  *
  * LOCAL_OUT writes @period, @index, @N_sent and @N_sent_us, LOCAL_IN @N_arrived, without a lock.
- * The socket lock covers the other members.
+ * Writers of the other members hold the socket lock; LOCAL_IN reads @wants_N without it.
  */
 struct hpcc_flow_census {
 	u32 period;
@@ -393,8 +393,8 @@ struct hpcc_flow_event {
  * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
  * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
  * also needs the line of @fallback. A segment in LOCAL_OUT needs the lines of @node and
- * @last_request_ns, with @census if it carries a REPORT. hpcc_flow_check() verifies these lines at
- * compile time.
+ * @last_request_ns, and an ACK to a peer that accepts N that of @census. hpcc_flow_check()
+ * verifies these lines at compile time.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;

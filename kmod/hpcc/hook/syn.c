@@ -98,17 +98,17 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	struct hpcc_note said = hpcc_note_now(sysctls);
+	struct hpcc_note note = hpcc_note_now(sysctls);
 	struct hpcc_tuple tuple;
 	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
 
-	if (hpcc_syn_written(seg, sysctls, hpcc_note_kind(said)))
+	if (hpcc_syn_written(seg, sysctls, hpcc_note_kind(note)))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
-		hpcc_agree_done(net, &tuple, isn, said, sk);
+	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(note)))
+		hpcc_agree_done(net, &tuple, isn, note, sk);
 	else
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
@@ -144,18 +144,18 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
-	struct hpcc_note said;
+	struct hpcc_note note;
 
 	if (!skb_dst(seg->skb))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
-	said = hpcc_agree_offered(net, &tuple, irs);
-	if (said.caps &&
-	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, hpcc_note_kind(said)) &&
+	note = hpcc_agree_offered(net, &tuple, irs);
+	if (note.caps &&
+	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, hpcc_note_kind(note)) &&
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
-	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
-		hpcc_agree_done(net, &tuple, irs, said, NULL);
+	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(note)))
+		hpcc_agree_done(net, &tuple, irs, note, NULL);
 }
 
 /* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
@@ -194,17 +194,17 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	struct hpcc_note said = hpcc_note_now(sysctls), offer;
+	struct hpcc_note note = hpcc_note_now(sysctls), offer;
 	const struct sock *payer = NULL;
 	struct hpcc_tuple tuple;
 	u32 irs = ntohl(in->th->seq);
 	u16 exid = READ_ONCE(sysctls->option_exid);
 	int caps;
 
-	caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(said), exid);
+	caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(note), exid);
 	if (caps == -ENOENT && in->th->ack) {
-		said.other ^= 1;
-		caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(said), exid);
+		note.other ^= 1;
+		caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(note), exid);
 	}
 	if (caps != -ENOENT &&
 	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
@@ -213,19 +213,19 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		return;
 	}
 	hpcc_arrival_tuple(in, &tuple);
-	said.caps = max(caps, 0);
+	note.caps = max(caps, 0);
 	if (!in->th->ack && caps >= 0) {
 		if (!rcu_access_pointer(hpcc_pernet(net)->agreements))
 			payer = hpcc_syn_acceptable(in->skb, in->state, in->th, &tuple);
-		hpcc_agree_offer(net, &tuple, irs, said, payer);
+		hpcc_agree_offer(net, &tuple, irs, note, payer);
 	} else if (!in->th->ack) {
 		hpcc_agree_take(net, &tuple, irs, in);
 	} else if (caps >= 0) {
 		offer = (struct hpcc_note){};
 		if (hpcc_synack_ok(in))
 			offer = hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL);
-		if (offer.done && offer.other == said.other)
-			hpcc_agree_done(net, &tuple, irs, said, NULL);
+		if (offer.done && offer.other == note.other)
+			hpcc_agree_done(net, &tuple, irs, note, NULL);
 		else
 			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	}
