@@ -66,7 +66,7 @@ static void hpcc_device_note(struct net_device *dev)
 	    cmd.base.speed <= HPCC_MBPS_MAX)
 		mbps = cmd.base.speed;
 	if (mbps)
-		/* Without memory the speed of the device counts as unknown. */
+		/* If this allocation fails, the speed of the device counts as unknown. */
 		xa_store(speeds, dev->ifindex, xa_mk_value(mbps), GFP_KERNEL);
 	else
 		xa_erase(speeds, dev->ifindex);
@@ -176,7 +176,7 @@ static int hpcc_device_register(struct hpcc_devices *devices)
 	return err;
 }
 
-/* Without memory the speeds of all devices of the namespace count as unknown. */
+/* If an allocation fails, the speeds of all devices of the namespace count as unknown. */
 static void hpcc_device_work(struct work_struct *work)
 {
 	hpcc_device_register(container_of(work, struct hpcc_devices, work));

@@ -45,9 +45,10 @@ static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 
 /* ---- A window below one segment -------------------------------------------- */
 
-/* The RTT of this ACK's packet since its last transmission: never too long, and too short only
- * after a spurious retransmission. (rs->rtt_us may come from a timestamp in milliseconds.) In an
- * overload most packets are retransmissions: without their samples, each flow would use an old RTT.
+/* The RTT of the packet that this ACK acknowledges, measured from its last transmission. It is
+ * never too large, and too small only after a spurious retransmission. (rs->rtt_us may come from a
+ * timestamp in milliseconds.) In an overload most packets are retransmissions: without their
+ * samples, each flow would use an old RTT.
  */
 static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 			    const struct rate_sample *rs)

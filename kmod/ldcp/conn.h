@@ -122,7 +122,7 @@ enum ldcp_stage {
  * @prior_delivered: tp->delivered as of the last ACK
  * @prior_delivered_ce: tp->delivered_ce as of the last ACK
  * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
- * @prior_segs_out: tp->segs_out at that time: segments sent later have acknowledged these data
+ * @prior_segs_out: tp->segs_out when those data arrived; later segments acknowledge these data
  * @burst: limits of TSO bursts
  * @stamped: for hpcc_pace_at()
  * @tlp: tail loss probe

@@ -22,7 +22,7 @@
 /**
  * struct hpcc_config - requested configuration; names and units as TCA_HPCC_*
  * @rate: bytes/s, 0: no shaping
- * @bandwidth: bytes/s, 0: the device's
+ * @bandwidth: bytes/s, 0: speed of the device
  * @limit: bytes
  * @node: switch_ID
  * @port: port_ID

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The parts of tc (iproute2) that the plugin uses. No package has headers for them. tc itself
- * exports all of them.
+ * The functions and structures of tc (iproute2) that the plugin uses. No package contains headers
+ * for them; the tc program exports the functions.
  */
 #ifndef _HPCC_QDISC_TC_TC_UTIL_H
 #define _HPCC_QDISC_TC_TC_UTIL_H

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# To be sourced: reach packages of other Debian suites, by the mirror that this
-# machine uses anyway. Nothing is installed, and the user's own sources and lists
-# are not touched. The caller has say() and die().
+# To be sourced: access to packages of other Debian suites, through the mirror that
+# this machine already uses. Nothing is installed, and the machine's own apt sources
+# and package lists do not change. The caller defines say() and die().
 
 SUITES='bookworm bookworm-backports trixie trixie-backports'
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -21,7 +21,7 @@ suites_mirror()
 }
 
 # suites_apt DIR: after this, apt-get and apt-cache with APT_CONFIG=DIR/apt.conf
-# know all suites, and keep what they need in DIR.
+# use all suites, and store their files in DIR.
 suites_apt()
 {
 	local dir=$1 uri suite

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin of QEMU: which functions of the guest's kernel execute how many
- * instructions, and for whom. One CPU; scripts/bench-kernel builds and loads it.
+ * A plugin of QEMU: it counts the instructions of each function of the guest's
+ * kernel, by the role for which the function works (enum role). One CPU;
+ * scripts/bench-kernel builds and loads it.
  *
  *    -plugin file=count.so,symbols=FILE,out=PREFIX
  *
- * The guest calls one of three addresses, each of which holds a return:
+ * The guest calls one of three addresses, each of which holds a return instruction:
  *    COUNT_AT      read FILE, lines of /proc/kallsyms; wait until it exists
  *    COUNT_AT + 1  begin to count
  *    COUNT_AT + 2  stop, and write PREFIX.0, the next time PREFIX.1
- * The guest's time stands still meanwhile.
+ * The guest's time does not advance during such a call.
  *
- * Whom a function works for depends on its callers, so the plugin follows the stack:
- * the last instruction of a translated block may be a call, which stores its return
- * address, or a return, which loads it. The addresses of those accesses order the
- * frames. A frame has its caller's role unless its function has one of its own, see
- * marks[]. Whom a received packet is for shows only later: until then its
- * instructions are kept apart (PENDING).
+ * The role of a function depends on its callers, so the plugin follows the stack: the
+ * last instruction of a translated block may be a call, which stores its return
+ * address, or a return, which loads it. The addresses of these accesses give the order
+ * of the frames. A frame has the role of its caller, unless marks[] contains its
+ * function. The role of a received packet is known only later: until then its
+ * instructions are counted apart (PENDING).
  *
- * Limits: an interrupt has no call instruction. Its first block counts for whom it
- * interrupts. A block that a fault leaves early counts as a whole.
+ * Limits: an interrupt has no call instruction, so its first block counts for the role
+ * that it interrupts. A block that a fault ends early counts as a whole.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,13 +33,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* 1 is what QEMU before 9.0 takes, 2 what later ones do. */
+/* QEMU before 9.0 accepts version 1, later ones accept version 2. */
 #ifndef PLUGIN_VERSION
 #define PLUGIN_VERSION 1
 #endif
 EXPORT int qemu_plugin_version = PLUGIN_VERSION;
 
-/* guestbench.py has it, too. */
+/* guestbench.py uses the same address. */
 #define COUNT_AT	0x7ead00000000ULL
 /* The kernel's half of the address space, on x86-64. */
 #define KERNEL_AT	0xffff800000000000ULL
@@ -46,7 +47,7 @@ EXPORT int qemu_plugin_version = PLUGIN_VERSION;
 #define STACK_SHIFT	14
 #define FRAMES_MAX	256
 #define STACKS		65536
-/* That a packet runs through until it is known for whom it is. */
+/* Maximum number of functions that run for a packet before its role is known. */
 #define SYMBOLS_MAX	1024
 
 enum role {
@@ -62,13 +63,13 @@ enum mark {
 	NONE,
 	AS,		/* the frame gets the role */
 	INTERRUPTS,	/* the same, and packets are received */
-	ARRIVES,	/* a packet was received, nobody knows for whom */
-	IS_FOR,		/* now it is known */
-	IS_QUEUED,	/* for a socket that somebody uses: for whom we interrupt */
+	ARRIVES,	/* a packet was received, its role is unknown */
+	IS_FOR,		/* now the packet's role is known */
+	IS_QUEUED,	/* for a socket that a process owns: the interrupted role */
 	TO_SOCKET,	/* a packet that waited for its socket's owner */
 };
 
-/* Where a kernel has one function of a line of thought inline, it has another one. */
+/* A kernel may inline some of these functions, so the list has several functions of each path. */
 static const struct {
 	const char *name;
 	enum mark mark;
@@ -119,7 +120,7 @@ struct symbol {
 struct block {
 	uint64_t pc;
 	unsigned int insns;
-	struct symbol *sym;	/* of the table that was there when it was looked up */
+	struct symbol *sym;	/* symbol in @table */
 	const struct symbol *table;
 };
 
@@ -142,11 +143,11 @@ static struct stack *stacks[STACKS];
 static struct stack nowhere, *current = &nowhere;
 static const char *symbols_path, *out_path;
 static bool counting;
-/* Who runs where packets are received. */
+/* The role that the reception of packets interrupted. */
 static enum role interrupted;
 static unsigned int nr_out;
 
-/* The packet that is just being received. */
+/* The packet that is being received. */
 static struct {
 	bool open;
 	bool known;
@@ -155,12 +156,12 @@ static struct {
 	struct stack *stack;
 	uint64_t sp;
 	uint64_t ours;
-	/* What ran for it while nobody knew for whom. */
+	/* Functions that ran for the packet before its role was known. */
 	struct symbol *symbols[SYMBOLS_MAX];
 	unsigned int n;
 } packet;
 
-/* ACKs by how many instructions of our modules they took. */
+/* Histogram: ACKs by the number of instructions that our modules executed for them. */
 #define OURS_MAX 8192
 static uint64_t acks[OURS_MAX];
 
@@ -208,7 +209,7 @@ static void read_symbols(FILE *file)
 		mark_symbol(&symbols[nr_symbols++]);
 	}
 	qsort(symbols, nr_symbols, sizeof(*symbols), by_address);
-	/* Of several names the one that is marked. */
+	/* If an address has several names, keep the marked one. */
 	for (size_t i = 1; i < nr_symbols; i++) {
 		if (symbols[i].addr != symbols[kept].addr)
 			symbols[++kept] = symbols[i];
@@ -271,7 +272,7 @@ static void set_role(enum role role)
 		current->frames[current->n - 1].role = role;
 }
 
-/* The packet's instructions so far were for this role. */
+/* Assign the packet's instructions so far to a role. */
 static void settle(enum role role)
 {
 	unsigned int i;
@@ -292,7 +293,7 @@ static void settle(enum role role)
 	packet.n = 0;
 }
 
-/* A packet that no socket of ours got was passed on. */
+/* A packet whose role is still unknown was forwarded. */
 static void close_packet(void)
 {
 	if (!packet.known)
@@ -312,7 +313,7 @@ static void pop(struct stack *stack, uint64_t sp)
 	}
 }
 
-/* QEMU 7.2 forgets most accesses if it is asked for loads only. */
+/* QEMU 7.2 misses most accesses if a plugin requests loads only. */
 static void called(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t sp, void *data)
 {
 	struct stack *stack = stack_of(sp), *caller;
@@ -321,7 +322,7 @@ static void called(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t sp, vo
 	if (!qemu_plugin_mem_is_store(info))
 		return;
 	pop(stack, sp);
-	/* The first frame of an interrupt's stack is called from the one before. */
+	/* The caller of the first frame of an interrupt's stack is on the previous stack. */
 	if (stack->n || stack == current)
 		current = stack;
 	caller = current;

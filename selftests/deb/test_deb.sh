@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# scripts/deb, debian/, dkms.conf, "make dkms": the packages built as an ordinary
-# user, installed in a Debian that has nothing of ours, used, and purged. What dkms
-# has built there is loaded in a virtual machine with the kernel that it is for.
+# Tests of scripts/deb, debian/, dkms.conf and "make dkms". An ordinary user builds the
+# packages. They are installed in a Debian without any file of ours, used, and purged.
+# A virtual machine with the same kernel loads the modules that dkms has built.
 #
-# SUITE is that Debian: bookworm, trixie, trixie-backports; by default this
-# machine's own. It is made once (scripts/root.sh); tests write to a layer above
-# it, and have no network.
+# SUITE is the suite of that Debian: bookworm, trixie, trixie-backports; default: the
+# suite of this machine. The root is created once (scripts/root.sh); tests write to a
+# layer above it, and have no network.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=scripts/root.sh
@@ -35,7 +35,7 @@ die()
 
 # ---- the root
 
-# Here and now mounts are nobody else's.
+# The mount namespace is our own: no other process sees these mounts.
 enter_root()
 {
 	WORK=$(mktemp -d)
@@ -49,7 +49,8 @@ enter_root()
 	all_files > "$WORK/before"
 }
 
-# What no package is to blame for: logs, caches (a user's, too), and dkms' own key.
+# List all files, except those that no package is responsible for: logs, caches (also a
+# user's), and the key of dkms.
 all_files()
 {
 	(cd "$ROOT" && find . -xdev \( -path ./proc -o -path ./var/log -o -path ./var/cache \
@@ -86,7 +87,7 @@ copy_tree()
 		as_nobody git -c user.name=Author -c user.email=author@a.example commit -q -m "As it is"
 }
 
-# maintainer PACKAGE...: who that is
+# maintainer PACKAGE...: print the maintainers of the packages
 maintainer()
 {
 	local file
@@ -111,8 +112,8 @@ build()
 hpcc-tools_${VERSION}_$(dpkg --print-architecture).deb" ]
 }
 
-# Files that two builds of the same sources differ in would be built by chance. One
-# has the sources from git, the other takes all there are.
+# Two builds of the same sources create the same files. One build takes the list of
+# sources from git, the other one takes all files.
 reproducible()
 {
 	local -a deb=(env SOURCE_DATE_EPOCH=1 DEBFULLNAME=Builder DEBEMAIL=builder@b.example scripts/deb)
@@ -161,7 +162,7 @@ field()
 	in_root modinfo -k "$KVER" -F "$2" "$1"
 }
 
-# depends_on MODULE NAME...: on these, sorted, and no others; nothing is asked for softly
+# depends_on MODULE NAME...: MODULE depends on exactly these modules (sorted), and has no softdep
 depends_on()
 {
 	[ "$(field "$1" depends | tr ',' '\n' | sort | xargs)" = "${*:2}" ] &&
@@ -186,8 +187,8 @@ metadata()
 		depends_on tcp_hpcc hpcc_common
 }
 
-# verified FILE CERTIFICATE: the signature at its end is by that key: 40 bytes behind the
-# signature say how long it is.
+# verified FILE CERTIFICATE: the signature at the end of FILE fits CERTIFICATE. The 40 bytes
+# after the signature contain its length.
 verified()
 {
 	local length
@@ -199,7 +200,7 @@ verified()
 		-certfile "$2" -noverify -out /dev/null
 }
 
-# Others' are not taken for it, nor is it for what it did not sign.
+# The verification fails with another certificate, and for a changed file.
 signed()
 {
 	local name file=$WORK/file
@@ -216,8 +217,8 @@ signed()
 	done
 }
 
-# By these the kernel asks for a congestion control, and for a qdisc: newer ones
-# by an alias.
+# The kernel requests the modules of congestion controls and qdiscs by these names; newer
+# kernels request a qdisc by an alias.
 found_by_name()
 {
 	local name=sch_hpcc
@@ -261,7 +262,7 @@ purge()
 
 # ---- make dkms
 
-# make_dkms [NAME=VALUE]...: in the root, from a tree
+# make_dkms [NAME=VALUE]...: run make in the root, in a copy of the tree
 make_dkms()
 {
 	in_root make -C /tree "KVER=$KVER" "$@"
@@ -278,7 +279,7 @@ dkms_again()
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
 }
 
-# dkms_step STATUS COMMAND [ARG]...: the modules have that status then
+# dkms_step STATUS COMMAND [ARG]...: after the COMMAND of dkms the modules have this status
 dkms_step()
 {
 	local status=$1
@@ -290,7 +291,7 @@ dkms_step()
 	return 1
 }
 
-# What "make dkms" and the package do in one go.
+# The steps that "make dkms" and the package run together.
 dkms_steps()
 {
 	make_dkms dkms-source && dkms_step added add && dkms_step built build -k "$KVER" || return 1
@@ -300,8 +301,8 @@ dkms_steps()
 	[ -z "$(in_root dkms status "hpcc/$VERSION")" ] && rm -r "$ROOT/usr/src/hpcc-$VERSION" && nothing_left
 }
 
-# other_kernel NAME [OPTION]: headers of a kernel that is not for us: by its name, or
-# as it was configured without OPTION.
+# other_kernel NAME [OPTION]: create headers of a kernel that our modules do not support:
+# because of the version in NAME, or because its configuration lacks OPTION.
 other_kernel()
 {
 	local build=$ROOT/lib/modules/$1/build
@@ -311,7 +312,7 @@ other_kernel()
 	[ $# = 1 ] || sed -i "/^$2=/d" "$build/.config" "$build/include/config/auto.conf"
 }
 
-# passed_over NAME: dkms builds nothing for it, and says that it should not.
+# passed_over NAME: dkms builds nothing for this kernel, and reports BUILD_EXCLUSIVE.
 passed_over()
 {
 	local said
@@ -341,7 +342,7 @@ outside()
 	return "$rc"
 }
 
-# Where there are no headers at all.
+# No headers are installed.
 no_headers()
 {
 	local said
@@ -390,7 +391,7 @@ tests()
 	ktap_exit
 }
 
-# What cannot be built is no package, and is told.
+# If a build fails, there is no package, and the output contains the error.
 broken()
 {
 	local said

@@ -3,9 +3,9 @@
  * <hpcc/law/algo.h>: any parameters, any series of ACKs with any records; and between them
  * responses of switches, <hpcc/law/response.h>.
  *
- * Input: parameters, then operations, each a byte and what it takes: ACKs of up
- * to 31 records, for which there may be too few links, and what else is done to a
- * connection.
+ * Input: parameters, then operations: a byte that selects the operation, and its
+ * arguments. Operations are ACKs with up to 31 records, for which there may be too
+ * few links, and the other events of a connection.
  */
 #include <math.h>
 
@@ -29,7 +29,7 @@ static struct hpcc_params take_params(struct fuzz_input *in)
 	return p;
 }
 
-/* Have so many links, and nothing behind them, so that ASan sees what reads too far. */
+/* Allocate exactly @nr links, so that ASan detects accesses beyond them. */
 static void grow(struct hpcc_algo *a, u32 nr)
 {
 	struct hpcc_link *L = calloc(nr, sizeof(*L));
@@ -61,7 +61,7 @@ static void expect_same(struct hpcc_algo was, const struct hpcc_algo *now)
 	expect(!memcmp(&was, now, sizeof(was)));
 }
 
-/* Absolute, or since that link's last record: a byte says which. */
+/* Counters are absolute, or relative to the link's last record: a byte selects this. */
 static struct hpcc_sample take_sample(struct fuzz_input *in,
 				      const struct hpcc_algo *a)
 {
@@ -102,7 +102,7 @@ static long double U_of(const struct hpcc_algo *a)
 	return ldexpl(a->U_q24, -24) + ldexpl(a->U_low, -44);
 }
 
-/* ComputeWind in long double, from what it began with. */
+/* ComputeWind in long double, from the state before it. */
 static void expect_window(const struct hpcc_algo *was,
 			  const struct hpcc_algo *now,
 			  const struct hpcc_params *p)
@@ -112,7 +112,7 @@ static void expect_window(const struct hpcc_algo *was,
 	long double error = 2;
 
 	if (now->U_q24 >= p->eta_q24 || was->inc_stage >= p->max_stage || now->quiet) {
-		/* U in Q32 and eta / U in Q31, each off by a bit */
+		/* the rounding errors of U in Q32 and of eta / U in Q31 */
 		W = fminl(was->Wc_q16 * (eta / U), p->W_max_q16) + p->W_ai_q16;
 		error += W * (0x1p-31L / U + 0x1p-31L * U / eta);
 	}
@@ -120,7 +120,7 @@ static void expect_window(const struct hpcc_algo *was,
 	expect(fabsl(now->W_q16 - W) <= error);
 }
 
-/* u' in long double; that of 1/T and of a shifted d(tx) have 22 bits or more. */
+/* u' in long double; 1/T and a shifted d(tx) have 22 significant bits or more. */
 static void expect_u(const struct hpcc_link *was, const struct hpcc_link *now,
 		     const struct hpcc_params *p)
 {
@@ -159,7 +159,7 @@ static void expect_average(const struct hpcc_algo *was,
 
 		if (state[at] == 'u')
 			continue;
-		/* Without load on any link, one that was measured counts. */
+		/* If no link has load, a measured link is used. */
 		if (u_at <= u && u + tau > 0)
 			continue;
 		u = u_at;
@@ -245,8 +245,8 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		expect_any_order(&was, a, p, s, n);
 }
 
-/* An ACK that says that a link is quiet. Its u' is eta to eta/2, and lower the longer it lasts
- * where all links are quiet.
+/* An ACK that reports a link as quiet. The link's u' is between eta / 2 and eta; if all links are
+ * quiet, it decreases with time.
  */
 static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a,
 		       const struct hpcc_params *p)
@@ -311,7 +311,7 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 	expect(a->inc_stage == p->max_stage);
 }
 
-/* A response lowers W, by the same Wc, or does nothing. */
+/* A response reduces W and leaves Wc as it is, or has no effect. */
 static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
 			  const struct hpcc_params *p)
 {
@@ -379,7 +379,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct hpcc_params p = take_params(&in);
 	struct hpcc_algo a, fastest;
 
-	/* Nothing of what was there before may count. */
+	/* The previous content must have no effect. */
 	memset(&a, 0xa5, sizeof(a));
 	hpcc_algo_init(&a, &p);
 	expect_bounds(&a, &p);

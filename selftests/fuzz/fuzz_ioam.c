@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. What is found is inside
- * it, a node's data go into the space that was free and nowhere else, and what a node wrote is
- * read back.
+ * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. A trace that is found is
+ * inside the header, a node writes its data only into the free space, and the data are read back
+ * unchanged.
  *
  * Input: B, scale, a node's fields, then the header.
  */
@@ -33,7 +33,7 @@ static void decode(const u8 *trace, const struct hpcc_ioam *t, u64 bps, u8 scale
 	}
 }
 
-/* What has changed is at most flags, RemainingLen and the last free words. */
+/* Only the flags, RemainingLen and the last free words may have changed. */
 static void changes(const u8 *p, const u8 *before, u32 len, const struct hpcc_ioam *t, bool wrote)
 {
 	u32 to = HPCC_IOAM_HEAD_LEN + t->left * 4;
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	}
 	expect(len >= HPCC_IOAM_HEAD_LEN && len % 4 == 0 && at + len <= size);
 	expect(p[at - 1] == HPCC_IOAM_PREALLOCATED);
-	/* What is around the trace is not touched: ASan watches this copy. */
+	/* No byte around the trace is accessed: ASan checks this copy. */
 	before = malloc(len);
 	memcpy(before, p + at, len);
 	memmove(p, p + at, len);

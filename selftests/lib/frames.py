@@ -6,9 +6,9 @@ A script has functions group_*, and ends with main(), which takes
 	[--pcap FILE] TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
 
 A group sends frames out of TX through its qdisc, takes what arrives at RX, and
-compares. Exit status 1 and a line for each difference. What a frame has to
-become is worked out here, from the layout in Documentation/protocol.rst and with
-checksums computed in full.
+compares. It prints a line for each difference, and then its exit status is 1. The
+expected frame is computed here from the layout in Documentation/protocol.rst, with
+checksums in full.
 """
 import argparse
 import array
@@ -138,7 +138,7 @@ class Wire:
                 raise
 
     def send_gso(self, frame, gso_size, sock=None):
-        """Send a frame as one packet that the kernel has to segment; by a socket of open_tx()."""
+        """Send a frame as one packet that the kernel has to segment. sock: a socket of open_tx()."""
         pos = tcp_offset(frame)
         head_len = pos + (frame[pos + 12] >> 4) * 4
         gso_type = (1 if frame[14] >> 4 == 4 else 4) if gso_size else 0

@@ -118,7 +118,7 @@ def prepare(modules, commands):
 def run(tests):
     """Run test functions. Exit with the status of a KTAP program."""
     log = kernel.KernelLog()
-    # As in ktap_main() of ktap.sh: after the first tick timers are exact.
+    # As in ktap_main() of ktap.sh: timers are exact only after the first tick.
     time.sleep(0.05)
     results = Results(len(tests))
     for test in tests:

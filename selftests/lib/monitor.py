@@ -68,7 +68,7 @@ def end(process, what, status=0):
 
 
 def run(ns, *words, status=0, **how):
-    """Run hpccmon. Leaks are not reported if it is expected to fail."""
+    """Run hpccmon. Leaks are not reported if hpccmon is expected to fail."""
     how["env"] = how.get("env", os.environ) | {"ASAN_OPTIONS": f"detect_leaks={int(not status)}"}
     return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
 

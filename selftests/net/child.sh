@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Another qdisc in the place of hpcc's own queue (qdisc/core/child.c): it decides the order,
-# hpcc keeps the link and stamps.
+# Another qdisc replaces hpcc's own queue (qdisc/core/child.c): it decides the order of packets,
+# and hpcc keeps the state of the link and stamps.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -13,13 +13,13 @@ need_root
 need_command python3 ip tc
 need_module sch_hpcc
 
-# child KIND [OPTION...]: in the place of the queue.
+# child KIND [OPTION...]: add a qdisc KIND as the child of hpcc, in place of its queue.
 child()
 {
 	tc -n tx qdisc add dev v0 parent 1:1 handle 2: "$@" 2>/dev/null || skip "needs $1"
 }
 
-# setup KIND [OPTION...]: a link of 1 Gb/s behind that child.
+# setup KIND [OPTION...]: create a link of 1 Gb/s, and a child KIND in front of it.
 setup()
 {
 	links
@@ -33,7 +33,7 @@ frames()
 	"$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"
 }
 
-# sources GROUP ARG...: fills TIME, and SEQ with the sources of what arrived.
+# sources GROUP ARG...: fill TIME and SEQ with the times and sources of the frames that arrived.
 sources()
 {
 	local out time source
@@ -46,7 +46,7 @@ sources()
 	done <<<"$out"
 }
 
-# Nothing waits, neither by our count nor by the child's.
+# No packet waits, according to the counters of hpcc and of the child.
 empty()
 {
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
@@ -99,7 +99,7 @@ test_refused()
 
 # ---- the link, and records ----
 
-# As exact as with the queue of our own.
+# Frames are spaced as exactly as with hpcc's own queue.
 test_spacing()
 {
 	need_virtual_time
@@ -112,11 +112,11 @@ test_spacing()
 	empty
 }
 
-# latency: how long after the first one's ts two frames arrive, and what this port adds to
-# ts, modulo 2^20.
+# latency: print the times from the first frame's ts to the arrival of each of two frames,
+# minus the offset that this port adds to ts, modulo 2^20.
 latency() { queue_frames latency || fail "no latency"; }
 
-# With an idle link a packet starts when it comes, and the next one behind it.
+# On an idle link a packet starts when it arrives, and the next one directly after it.
 test_latency()
 {
 	local own
@@ -182,7 +182,7 @@ test_device_is_the_link()
 
 # ---- the child decides ----
 
-# The first one has the link before the urgent ones come.
+# The first frame has started before the frames of higher priority arrive.
 test_priorities()
 {
 	need_virtual_time
@@ -195,8 +195,8 @@ test_priorities()
 	empty
 }
 
-# turns ORDER: of the first 11 frames of two sources, of which the second one sends when
-# the first one is done.
+# turns ORDER: check the order of the first 11 frames of two sources. The second source sends
+# after the first one has sent all of its frames.
 turns()
 {
 	need_virtual_time
@@ -238,7 +238,8 @@ test_child_that_paces()
 	empty
 }
 
-# A record's ts is when the child let the packet go, and not when the link became free.
+# A record's ts is the time at which the child dequeued the packet, not the time at which the
+# link became free.
 test_latency_of_a_child_that_paces()
 {
 	local own first second
@@ -269,7 +270,7 @@ test_child_drops_on_arrival()
 	empty
 }
 
-# From the head, when it is asked for a packet.
+# fq_codel drops from the head of its queue, at dequeue.
 test_child_drops_on_departure()
 {
 	need_virtual_time
@@ -282,7 +283,7 @@ test_child_drops_on_departure()
 	empty
 }
 
-# Ours holds as well.
+# The limit of hpcc also applies.
 test_limit()
 {
 	need_virtual_time
@@ -318,7 +319,7 @@ test_memory()
 
 memory_max() { echo "$1" >"$MEMORY"; }
 
-# queue_is OVERHEAD FILE: what tc showed of our queue is what the child had by then.
+# queue_is OVERHEAD FILE: in the output of tc the queue of hpcc equals the queue of the child.
 queue_is()
 {
 	expect "queue" "$(python3 -c '
@@ -328,7 +329,7 @@ print(port["hpcc"]["qlen"] - child["backlog"] - int(sys.argv[1]) * child["qlen"]
 		"$@")" "0 5"
 }
 
-# A child may drop where we are not called; and each packet's overhead follows a change.
+# A child may drop packets without a call of hpcc. A new overhead applies to waiting packets.
 test_shown_queue_is_what_the_child_has()
 {
 	local out
@@ -361,7 +362,7 @@ test_graft_under_traffic()
 	empty
 }
 
-# With a child go its packets, but not those that had begun to leave.
+# The deletion of a child frees its packets, but not the packets that have started.
 test_ungraft_under_traffic()
 {
 	links
@@ -389,7 +390,7 @@ test_replace_under_traffic()
 	empty
 }
 
-# What a qdisc below the child held is gone with it, and a full port takes packets again.
+# The replacement of a qdisc below the child frees its packets; a full port accepts packets again.
 test_replace_below_the_child()
 {
 	links
@@ -444,7 +445,7 @@ test_del_under_traffic()
 
 # ---- below others ----
 
-# A class of htb goes to sleep when its qdisc is empty, by drops as well.
+# A class of htb becomes inactive when its qdisc is empty, also if drops emptied it.
 test_below_htb()
 {
 	need_virtual_time
@@ -463,7 +464,7 @@ test_below_htb()
 	empty
 }
 
-# tbf peeks at what comes next.
+# tbf peeks at the next packet.
 test_below_tbf()
 {
 	links

@@ -152,15 +152,15 @@ def test_checksum_of_another():
             found.append(os.read(peer.fd, 1 << 16)[6])
         answers.append(found.count(ICMP6))
     print("# answers to echo requests with a right and a wrong checksum:", answers)
-    # If the kernel does not answer the right one, its silence about the wrong one proves nothing.
+    # The missing answer to the wrong packet is a proof only if the kernel answers the right packet.
     if os.uname().release.startswith("6.1."):
         expect("answers to the one that is right", answers[0], 1)
     expect("answers to the one that is wrong", answers[1], 0)
 
 
 def test_dstopts_between_hosts():
-    """Two hosts send with IPV6_DSTOPTS. No sniffer runs, because our options are not removed from a
-    packet that also somebody else holds.
+    """Two hosts send with IPV6_DSTOPTS. No sniffer runs, because the module does not remove our
+    options from a packet that a sniffer also holds.
     """
     pair = Pair(6, delay="50us")
     client, server = pair.connect()
@@ -223,7 +223,7 @@ class Host:
     """A namespace with two TUN devices; on the second one GRO may merge packets."""
 
     def __init__(self, ours, joins):
-        # W_init fits into TCP's own first window: a receiver would make that one larger otherwise
+        # W_init fits into TCP's own first window. Otherwise a receiver would enlarge that window
         # (receive.py).
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
@@ -315,8 +315,8 @@ MEASURES = [int(n) for n in os.uname().release.split(".")[:2]] >= [6, 6]
 # does.
 SYN_ACK_ECE = re.compile(r"(>\d+) 52 seq isn")
 
-# The bytes of such a checksum do not show whether it was computed. They change when our options are
-# removed.
+# The transcript marks a checksum whose bytes do not show whether it was computed. These bytes change
+# when the module removes our options, so the other host's line may lack the mark.
 EITHER = " either"
 
 
@@ -354,7 +354,9 @@ def batches(path):
 
 
 def first_difference(*paths):
-    """Return the first batch that differs, and its differences; or None."""
+    """Return the number of the first batch that differs between the files, and its differences; or
+    None.
+    """
     for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths),
                                                               fillvalue=[])):
         if not alike(one, two):

@@ -33,7 +33,7 @@ class Hidden(Path):
                             f"limit {packets * PACKET} delay {delay} nostamp")
 
     def shown(self, what):
-        """Print the counters of the path. Return those of a."""
+        """Print the counters of the path. Return the counters of host a."""
         port, counters = self.port(2), self.a.counters()
         print(f"# {what}: {port['packets']} sent, {port['drops']} dropped, "
               f"{counters['fallbacks']} fallbacks, {counters['unseen_loss']} for loss, "

@@ -140,7 +140,7 @@ class Tables:
         self.want = {"link": {}, "route": {}}
 
     def key(self, table):
-        """Return a key, mostly one of few."""
+        """Return a random key, in most cases from a small set."""
         if table == "link":
             return {"node": self.rng.choice((0, 1, 2, 77, (1 << 24) - 2)), "port": self.rng.choice((0, 1, 65534))}
         bits = self.rng.randrange(33) if self.rng.random() < 0.5 else self.rng.randrange(4)

@@ -1,8 +1,9 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Random requests to the qdisc, with and without traffic, random values of parameters and socket
-options, and files that are read in random pieces. An accepted request sets what it asked for,
-within its range; a refused request changes nothing and gives a reason; data arrive.
+options, and files that are read in random pieces. An accepted request sets the requested values,
+which are within their ranges; a refused request changes nothing and returns a reason. Connections
+deliver all data.
 """
 
 import json

@@ -420,8 +420,8 @@ def lose(flow, segments, sacked):
 
 
 def first_again(flow):
-    """Return the first retransmission. It leaves before new data, unless real time passes between
-    ACKs.
+    """Return the first retransmission. In virtual time it leaves before new data. In real time, new
+    data may leave first.
     """
     high = flow.high
     return next(seg for seg in flow.got(0.01) if virtual_time() or seg.seq < high)

@@ -581,7 +581,7 @@ def test_switch_drops_first():
 
 
 def test_switch_takes_all():
-    """A port with room drops nothing, and cw becomes IW."""
+    """A port with enough buffer drops nothing, and cw becomes IW."""
     path = Path(4, "kmin 500000 kmax 600000 knonect 500000", iw=40)
     client, server = path.connect()
     transfer((client, server, pattern(60 * MSS)))

@@ -215,8 +215,8 @@ def test_lies_of_no_load():
 
 
 def shortly(every):
-    """Return a lie: the link is idle, but two records of each `every` report a queue of 4 T. U
-    excuses the losses of that round trip, and W is low only until the next record.
+    """Return a lie: echoes report the link as idle, but two of `every` echoes report a queue of 4 T.
+    U excuses the losses of that round trip, and W is low only until the next record.
     """
     count = [0]
 

@@ -358,7 +358,7 @@ def test_old_options():
 # ---- boxes that drop, reset or corrupt segments with our options ----
 
 def drop(_packet):
-    """Drop the segment, as a firewall does that does not know the option."""
+    """Drop the segment, as a firewall that does not know the option."""
     return []
 
 
@@ -573,8 +573,8 @@ def test_parameters_of_the_peer():
 
 
 def each_receiver(change=None):
-    """Yield a path for each net.hpcc.where and version, and its client and server after the first data.
-    From then on the path runs packets through `change`, if given.
+    """For each net.hpcc.where and IP version yield a name, a path, and the client and server of a
+    connection that has transferred its first data. Later packets pass `change`, if given.
     """
     for where, version in itertools.product((0, 1), (4, 6)):
         path = BoxPath(version, where=where, start_rtt_ns=10**9)

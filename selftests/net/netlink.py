@@ -345,8 +345,8 @@ def test_telemetry_of_a_flow():
 
 
 def test_dump_while_flows_come_and_go():
-    """A dump contains each flow that exists throughout exactly once, and each of its messages is
-    complete.
+    """A dump contains each flow exactly once if the flow exists during the whole dump. Each message
+    of the dump is complete.
     """
     nr = 10000 if virtual_time() else 300
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * nr + 1000,) * 2)

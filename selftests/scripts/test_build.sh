@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Makefile, Kbuild, install-deps: what a user types, in a copy of the tree.
+# Makefile, Kbuild, install-deps: the commands of a user, in a copy of the tree.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)
@@ -11,8 +11,8 @@ trap 'rm -rf "$WORK"' EXIT
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
 
-# says STATUS PATTERN COMMAND...: its exit status is 0 or not, as STATUS is, and
-# one line of its output matches.
+# says STATUS PATTERN COMMAND...: COMMAND succeeds if STATUS is 0, and fails otherwise.
+# One line of its output matches PATTERN.
 says()
 {
 	local status=$1 pattern=$2 out rc=0
@@ -23,7 +23,8 @@ says()
 	[ "$((rc != 0))" = "$((status != 0))" ] && grep -qE "$pattern" <<< "$out"
 }
 
-# refused PATTERN COMMAND...: it fails, and says why in one line, once.
+# refused PATTERN COMMAND...: COMMAND fails, and prints one error message of ours that
+# matches PATTERN.
 refused()
 {
 	local pattern=$1 out
@@ -46,7 +47,7 @@ copy_tree()
 
 # ---- install-deps
 
-# A machine that lacks bc, and tells what is done to it.
+# Create programs that simulate a machine without bc; its apt-get prints its arguments.
 fake_machine()
 {
 	mkdir "$WORK/bin"
@@ -78,7 +79,7 @@ need_some_root()
 	[ "$(id -u)" = 0 ] || unshare -r true 2> /dev/null || skip "needs root, or user namespaces"
 }
 
-# as_root COMMAND...: as root, or as who takes himself for root
+# as_root COMMAND...: as root, or as root of a user namespace
 as_root()
 {
 	if [ "$(id -u)" = 0 ]; then
@@ -98,7 +99,7 @@ as_nobody()
 	fi
 }
 
-# deps [NAME=VALUE]...: install-deps on that machine, as it was at first
+# deps [NAME=VALUE]...: run install-deps on that machine in its initial state
 deps()
 {
 	rm -rf "$WORK/state/"*
@@ -134,7 +135,7 @@ deps_nobody()
 		as_nobody env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/nothing" "$WORK/install-deps"
 }
 
-# What only tests use is no business of who types "make demo".
+# "make demo" does not need the programs that only tests use.
 deps_demo()
 {
 	local tests='^(clang|llvm|tshark|sparse|shellcheck|libcmocka-dev|python3-docutils|git)$'
@@ -144,7 +145,7 @@ deps_demo()
 		says 0 '^scripts/install-deps$' make -n deps demo
 }
 
-# apt takes a second, and each guest asks which kernel it is.
+# build.sh finds the kernel of a guest without apt, because apt takes a second for each guest.
 no_apt()
 {
 	mkdir -p "$WORK/no-apt"
@@ -162,7 +163,7 @@ no_headers()
 	refused 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
 }
 
-# Elsewhere they are called otherwise.
+# Distributions with dnf have another name for the package of headers.
 no_headers_dnf()
 {
 	mkdir "$WORK/dnf"
@@ -172,8 +173,8 @@ no_headers_dnf()
 		env PATH="$WORK/dnf:$PATH" make modules KVER=6.1.0-0-none
 }
 
-# The guest's kernel, which is always there, told to be another one. Nothing is
-# compiled; it fails where modules would be linked, at the latest.
+# Run make for the guest's kernel, which always exists, with variables of another kernel.
+# Nothing is compiled; make fails at the link step of the modules at the latest.
 modules_for()
 {
 	local tree
@@ -226,8 +227,8 @@ lacks_inet()
 		modules_for CONFIG_INET= CONFIG_NF_SOCKET_IPV4=
 }
 
-# kernel_of VERSION LINKER [TOOL...]: headers of a kernel that clang has built, which print the tools that they are
-# given, on a machine with those tools.
+# kernel_of VERSION LINKER [TOOL...]: create headers of a kernel that clang has built, and the
+# programs TOOL. The Makefile of the headers prints the tools that make selected.
 kernel_of()
 {
 	local tool
@@ -243,7 +244,7 @@ kernel_of()
 	done
 }
 
-# tools_are PATTERN [NAME=VALUE...]: of the last kernel_of()
+# tools_are PATTERN [NAME=VALUE...]: make selects these tools for the headers of the last kernel_of()
 tools_are()
 {
 	says 0 "$1" env PATH="$WORK/clang/bin:/usr/bin:/bin" make modules KDIR="$WORK/clang" "${@:2}"
@@ -261,7 +262,7 @@ clang_kernel()
 	kernel_of 980001 '' && sed -i 1d "$WORK/clang/.config" && tools_are '^LLVM= CC=cc$'
 }
 
-# The BBRv3 patch has tso_segs in the place of min_tso_segs.
+# The BBRv3 patch replaces min_tso_segs by tso_segs.
 tso_segs()
 {
 	local tree
@@ -301,7 +302,7 @@ uninstall()
 	[ -z "$left" ]
 }
 
-# modules KVER [NAME=VALUE]...: build them, install them elsewhere, take them away
+# modules KVER [NAME=VALUE]...: build the modules, install them in a directory, uninstall them
 modules()
 {
 	local kver=$1 dest=$WORK/dest-$1 name left
@@ -320,7 +321,7 @@ modules()
 	[ -z "$left" ]
 }
 
-# Where no headers are installed: the guest's kernel, which is always there.
+# If no headers are installed: use the guest's kernel, which always exists.
 modules_of_guest()
 {
 	local tree kver

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IOAM traces (hpcc/carrier/ioam.h): bytes as RFC 9197 and RFC 9486 draw them. */
+/* IOAM traces (hpcc/carrier/ioam.h): bytes as in the figures of RFC 9197 and RFC 9486. */
 #include <string.h>
 #include "test.h"
 #include <hpcc/carrier/ioam.h>
@@ -78,7 +78,7 @@ TEST(find__skips_other_options)
 	assert_int_equal(hpcc_ioam_find(p, 24, &at), 8);
 	assert_int_equal(at, 16);
 	assert_int_equal(hpcc_ioam_find(p, 12, &at), -ENOENT);
-	/* An incremental trace is none. */
+	/* An incremental trace is ignored. */
 	assert_int_equal(hpcc_ioam_find(grows, 24, &at), -ENOENT);
 }
 
@@ -179,7 +179,7 @@ TEST(write__overflow)
 	before[10] |= 4;
 	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
 	assert_memory_equal(k->p, before, sizeof(before));
-	/* Who sees the flag writes nothing, though there be room. */
+	/* If the overflow flag is set, a node writes nothing, even if there is space. */
 	k->trace[3] = 5;
 	before[11] = 5;
 	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
@@ -291,14 +291,14 @@ TEST(record__wraps)
 	assert_int_equal(b.qlen, 500);
 	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
 	assert_in_range((b.tx - a.tx) & HPCC_COUNTER_MASK, 499, 501);
-	/* Reordered packets go back. */
+	/* The counters of a reordered packet are lower. */
 	n = first;
 	b = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
 	assert_int_equal(b.ts, a.ts);
 	assert_int_equal(b.tx, a.tx);
 }
 
-/* Steps of any size add up to what the link did. */
+/* Differences of any size add up to the totals of the link. */
 TEST(record__sums)
 {
 	struct hpcc_trace_link link = {};
@@ -333,13 +333,13 @@ TEST(record__another_link)
 	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
 	assert_int_equal(link.port, n.port);
 	assert_int_equal(link.ts_ns, HPCC_IOAM_TS_BASE + 5);
-	/* A link of another rate: its bytes take longer. */
+	/* On a slower link the same bytes take longer. */
 	assert_int_equal(hpcc_ioam_record(&link, &n, GBIT_100 / 10, 1, 0).qlen, 10000);
 	n.qlen_bytes = ~1U;
 	assert_int_equal(hpcc_ioam_record(&link, &n, 8, 1, 0).qlen, ~0U);
 }
 
-/* At 100 Gb/s a quarter of a second has more bytes than the counter holds: another baseline. */
+/* In 250 ms a link of 100 Gb/s sends more bytes than the counter holds: a new baseline begins. */
 TEST(record__too_old)
 {
 	struct hpcc_trace_link link = {};
@@ -351,7 +351,7 @@ TEST(record__too_old)
 	hpcc_ioam_age(&link, 86000000);
 	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
 	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
-	/* What is slower has the time to tell. */
+	/* On a slower link the maximum age is 250 ms. */
 	tag = hpcc_ioam_record(&link, &n, GBIT_100 / 100, 1, 0).tag;
 	hpcc_ioam_age(&link, 250000000);
 	assert_int_equal(hpcc_ioam_record(&link, &n, GBIT_100 / 100, 1, 0).tag, tag);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The packet that a switch makes to tell a sender of its queue (hpcc/wire/respond.h): byte for
- * byte, and for requests that get none. Checksums are computed here in full.
+ * The packet with which a switch reports its queue to a sender (hpcc/wire/respond.h): each byte,
+ * and the requests that get no such packet. The test computes checksums in full.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct hpcc_stamp port = {
 	.qlen_ns = 300 << 3,
 };
 
-/* What is asked of a request: Ethernet and a VLAN tag in front of it, and its IP version. */
+/* Properties of a request: Ethernet header and VLAN tag, IP version, TCP flags, type and hops. */
 struct shape {
 	bool ethernet;
 	bool tagged;
@@ -72,7 +72,7 @@ static u32 request(u8 *p, const struct shape *s, struct hpcc_opt_location *place
 	return at;
 }
 
-/* The response to a request, in a block of its own. */
+/* Return the response to a request, in memory that the caller frees. */
 static u8 *respond(const struct shape *s, u32 *len)
 {
 	struct hpcc_opt_location place;
@@ -81,7 +81,7 @@ static u8 *respond(const struct shape *s, u32 *len)
 	u8 *out;
 
 	request(p, s, &place);
-	/* Nothing of what was there before may count. */
+	/* The previous content must have no effect. */
 	memset(&c, 0xa5, sizeof(c));
 	assert_true(hpcc_trigger_read(p, &place, KIND, s->ethernet, &c));
 	hpcc_trigger_stamp(&c, &port);
@@ -103,11 +103,11 @@ static u32 sum_words(u32 sum, const u8 *p, u32 len)
 	return sum;
 }
 
-/* TCP header and option of the response, but for the checksum at offset 16. */
+/* TCP header and option of the response, without the checksum at offset 16. */
 static void expect_tcp(const u8 *tcp)
 {
 	static const u8 head[] = {
-		0x13, 0x89, 0x27, 0x10,			/* ports the other way round */
+		0x13, 0x89, 0x27, 0x10,			/* ports swapped */
 		0xb1, 0xb2, 0xb3, 0xb4,			/* the data's ACK number */
 		0xa1, 0xa2, 0xa3, 0xa4,			/* the data's sequence number */
 		0x80, 0, 0, 0,				/* 32 bytes, no flags, no window */
@@ -177,7 +177,7 @@ TEST(response__without_ethernet)
 	free(p);
 }
 
-/* It asks for nothing, so that no switch stamps it or answers it. */
+/* A response is no request, so no switch stamps it or responds to it. */
 TEST(response__is_no_request)
 {
 	u32 len;
@@ -206,7 +206,7 @@ TEST(trigger__of_some_requests_only)
 
 	assert_true(is_cause(&s, KIND, 0));
 	assert_false(is_cause(&s, 254, 0));
-	assert_false(is_cause(&s, KIND, 1));		/* from a group */
+	assert_false(is_cause(&s, KIND, 1));		/* from a group address */
 	s.type = HPCC_OPT_IDENTIFY;
 	assert_false(is_cause(&s, KIND, 0));
 	s.type = HPCC_OPT_ANSWERED;
@@ -223,7 +223,7 @@ TEST(trigger__of_some_requests_only)
 	assert_false(is_cause(&s, KIND, 0));
 }
 
-/* What tells flows apart are addresses, ports and VLANs alone. */
+/* Only addresses, ports and VLANs distinguish flows. */
 TEST(trigger__flow)
 {
 	struct hpcc_opt_location place;
@@ -269,7 +269,7 @@ TEST(trigger__vlans)
 	assert_memory_not_equal(&a, &b, hpcc_trigger_sender_len(&a));
 }
 
-/* The type alone changes, and the checksum with it, wherever the option is. */
+/* Only the type and the checksum change, at any position of the option. */
 TEST(answered__type_and_checksum)
 {
 	struct hpcc_opt_location place;
@@ -303,7 +303,7 @@ TEST(answered__type_and_checksum)
 
 #define EVERY	1000
 
-/* Ask for a turn, and take it. */
+/* Request a turn, and use it. */
 static enum hpcc_turn_kind turn(struct hpcc_turn *set, u32 key, u32 seq, u64 now)
 {
 	struct hpcc_turn *at;
@@ -321,10 +321,10 @@ TEST(turn__of_a_flow)
 	assert_int_equal(turn(set, 7, 0xffffff00, 1), HPCC_TURN_NEW);
 	assert_int_equal(turn(set, 7, 0xffffff01, EVERY), HPCC_TURN_HELD);
 	assert_int_equal(turn(set, 7, 0x10, EVERY + 1), HPCC_TURN_NEXT);
-	/* A retransmission, and one that has waited for long. */
+	/* A retransmission has no turn until the flow's entry is free, 2 x EVERY later. */
 	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY), HPCC_TURN_HELD);
 	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY + 1), HPCC_TURN_NEW);
-	/* As far as numbers are near. */
+	/* A known flow continues if its sequence number is near the last one. */
 	assert_int_equal(turn(set, 7, 0xf + HPCC_TURN_NEAR - 1, 4 * EVERY + 1), HPCC_TURN_NEXT);
 	assert_int_equal(turn(set, 7, 0xf, 6 * EVERY), HPCC_TURN_HELD);
 	assert_int_equal(turn(set, 7, 0xe, 6 * EVERY), HPCC_TURN_HELD);
@@ -333,7 +333,7 @@ TEST(turn__of_a_flow)
 	assert_int_equal(turn(set, 8, 0x10, 6 * EVERY), HPCC_TURN_NEW);
 }
 
-/* A flow that goes on has each of its turns, whatever numbers others make up for it. */
+/* A continuous flow gets its turns, whatever sequence numbers an attacker forges for it. */
 TEST(turn__forged_numbers)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
@@ -354,12 +354,12 @@ TEST(turn__forged_numbers)
 		}
 		seq += 1000;
 	}
-	/* Each number that happens to be near costs two turns at most. */
+	/* Each random number that is near by chance costs two turns at most. */
 	assert_in_range(taken, 1000 - 2 * near, 1000 + near);
 	assert_in_range(near, 0, 100);
 }
 
-/* More flows of one hash than there are places take turns. */
+/* If more flows have the same hash than the set has entries, they share the turns. */
 TEST(turn__of_many)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
@@ -367,7 +367,7 @@ TEST(turn__of_many)
 	u32 i, key;
 
 	for (i = 0; i < 10000; i++) {
-		/* Whoever goes on comes each EVERY; here each in its time comes too late. */
+		/* A flow has a request each 5 x EVERY: its entry is free before that. */
 		key = i % (HPCC_TURN_WAYS + 1);
 		had[key] += turn(set, key, i, 1 + (u64)i * EVERY) != HPCC_TURN_HELD;
 	}
@@ -375,7 +375,7 @@ TEST(turn__of_many)
 		assert_in_range(had[key], 1000, 2000);
 }
 
-/* How many responses there may be in a time, where many are wanted at each moment. */
+/* Return the number of responses that a budget allows in an interval if requests never lack. */
 static u32 granted(const struct hpcc_budget *b, u64 *full, u64 from, u64 to, u32 every,
 		   enum hpcc_turn_kind kind)
 {
@@ -398,11 +398,11 @@ TEST(budget__burst_and_rate)
 	assert_int_equal(granted(b, &full, 1000000, 1000001, 1024, HPCC_TURN_NEXT), b->burst);
 	assert_in_range(granted(b, &full, 1000001, 1000001 + 100 * 1024, 1024, HPCC_TURN_NEXT),
 			100 * 4 - 4, 100 * 4);
-	/* New flows have half of it, and leave the other half. */
+	/* New flows get half of the burst, and leave the other half. */
 	full = 0;
 	assert_int_equal(granted(b, &full, 5000000, 5000001, 1024, HPCC_TURN_NEW), b->burst / 2);
 	assert_int_equal(granted(b, &full, 5000001, 5000002, 1024, HPCC_TURN_NEXT), b->burst / 2);
-	/* What was spent while @every_ns was longer does not count. */
+	/* Responses that were sent while @every_ns was longer do not count. */
 	full = 5000000 + 4000000000ULL;
 	assert_int_equal(granted(b, &full, 6000000, 6000001, 1024, HPCC_TURN_NEXT), b->burst);
 }

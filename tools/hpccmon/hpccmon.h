@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 /* Exit status. */
-#define EXIT_NOTHING	1	/* nothing found, or it failed */
+#define EXIT_NOTHING	1	/* nothing found, or an error */
 #define EXIT_USAGE	2
 
 /* Maximum length of an end as text: [address]:port. */
@@ -64,7 +64,7 @@ struct hop {
 /**
  * struct flow - a message about a flow (linux/hpcc_netlink.h)
  * @local: our end
- * @peer: the other one
+ * @peer: the peer's end
  * @cookie: SO_COOKIE
  * @ifindex: interface that the socket is bound to, 0: none
  * @event: enum hpcc_event, of an event

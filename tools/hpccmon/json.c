@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: --json. Names are the same as in the text, plus the unit if there is one. */
+/* hpccmon: --json. Names are the same as in the text output, plus the unit if there is one. */
 #include "hpccmon.h"
 
 static void put_number(struct json_object *to, const char *name, uint64_t number)

@@ -18,8 +18,8 @@
 
 /**
  * struct spread - distribution of a value over flows that send and use telemetry
- * @name: of the metric
- * @help: what it is
+ * @name: name of the metric
+ * @help: help text of the metric
  * @value: value of a flow
  * @bound: upper bounds of buckets, then 0
  */
@@ -96,7 +96,7 @@ struct snapshot {
 	unsigned int	worst;
 };
 
-/* ---- Taking in --------------------------------------------------------------------- */
+/* ---- Input ------------------------------------------------------------------------- */
 
 static bool is_classic(const struct flow *flow)
 {
@@ -171,7 +171,7 @@ static void flow_take(const struct flow *flow, void *data)
 		spread_take(snap, i, flow);
 }
 
-/* ---- Telling ------------------------------------------------------------------------ */
+/* ---- Output ------------------------------------------------------------------------- */
 
 static void head(FILE *to, const char *name, const char *type, const char *help)
 {
@@ -374,7 +374,7 @@ static void put_flows(FILE *to, struct snapshot *snap)
 		 "1 for the hop of a flow with the largest u', which holds it; else 0.", hop_holds);
 }
 
-/* ---- All of it -------------------------------------------------------------------------- */
+/* ---- The text --------------------------------------------------------------------------- */
 
 static bool look(struct export *export, struct snapshot *snap, FILE *counters, const char **why)
 {

@@ -41,7 +41,7 @@ static double key_endpoint(const struct endpoint *endpoint)
 	double key = 0;
 	int i;
 
-	/* A double can distinguish only the last 4 bytes and the port. */
+	/* A double has 53 bits: the last 4 bytes of the address and the port fit. */
 	for (i = 12; i < 16; i++)
 		key = key * 256 + addr[i];
 	return key * 65536 + endpoint->port;

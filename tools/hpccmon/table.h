@@ -11,7 +11,7 @@
 #define LINE_MAX_CHARS	512
 
 /**
- * struct table - flows, in an order
+ * struct table - a sorted list of flows
  * @flow: flows that pass the filter
  * @nr: number of flows in @flow
  * @room: allocated size of @flow

@@ -183,7 +183,7 @@ static void add_neighbour(struct item *item)
 	put_mac(nlh, NDA_LLADDR, word(&args, item), item);
 }
 
-/* fdb NODE INTERFACE MAC: the bridge sends packets to MAC there */
+/* fdb NODE INTERFACE MAC: the bridge forwards packets to MAC through INTERFACE */
 static void add_fdb(struct item *item)
 {
 	char *args = item->args;
@@ -263,9 +263,9 @@ static void add_route(struct item *item)
 		put_address(nlh, RTA_GATEWAY, &via);
 }
 
-/* ---- what hosts know of links ----------------------------------------------------- */
+/* ---- tables of links -------------------------------------------------------------- */
 
-/* know NODE [LINK PORT BPS]...: one message each; we are in the node's namespace */
+/* know NODE [LINK PORT BPS]...: one message each; the process is in the node's namespace */
 void add_known(struct item *item)
 {
 	struct genlmsghdr head = { .cmd = HPCC_CMD_LINK_SET, .version = HPCC_FAMILY_VERSION };

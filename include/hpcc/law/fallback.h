@@ -181,8 +181,8 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 
 /**
  * hpcc_fallback_ends() - whether an ACK ends the round trip
- * @f: connection, which uses telemetry
- * @a: its algorithm, which has taken in the ACK's records
+ * @f: connection that uses telemetry
+ * @a: its algorithm, after the ACK's records were processed
  * @prior_delivered: as for hpcc_fallback_ack(), which is needed only for ACKs that end a round trip
  */
 static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
@@ -195,7 +195,7 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
 
 /**
  * hpcc_fallback_ack() - process an ACK and decide on a fallback for loss
- * @f: connection, which uses telemetry
+ * @f: connection that uses telemetry
  * @a: its algorithm, after the ACK's records were processed; L is updated as in
  *	hpcc_fallback_start()
  * @now: sender's clock
@@ -249,8 +249,8 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 
 /**
  * hpcc_fallback_rto() - a retransmission timer fired
- * @f: connection, which uses telemetry
- * @snd_nxt: end of what was sent
+ * @f: connection that uses telemetry
+ * @snd_nxt: next byte to be sent
  */
 static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 snd_nxt)
 {
@@ -261,7 +261,7 @@ static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 snd_nxt)
 
 /**
  * hpcc_fallback_undo() - nothing was lost in this round trip
- * @f: connection, which uses telemetry
+ * @f: connection that uses telemetry
  * @lost: packets lost so far
  */
 static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
@@ -270,8 +270,8 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
 }
 
 /**
- * hpcc_fallback_got() - packets that got through in a round trip
- * @f: connection, which is about to leave telemetry
+ * hpcc_fallback_got() - packets delivered in a round trip
+ * @f: connection that is about to leave telemetry
  * @delivered: packets delivered so far
  *
  * Return: packets, the larger number of the last two round trips; after an RTO one of them had few
@@ -302,7 +302,7 @@ static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least,
 
 /**
  * hpcc_fallback_cost() - round trips of classic that compensate for losses
- * @f: connection, which is about to leave telemetry
+ * @f: connection that is about to leave telemetry
  * @lost: packets lost so far
  * @window: packets that classic begins with, not 0
  *
@@ -321,7 +321,7 @@ static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
 
 /**
  * hpcc_fallback_late() - end a fallback if half of its losses were only late
- * @f: connection, which runs classic
+ * @f: connection that runs classic
  * @lost: packets lost so far
  *
  * If so, hpcc_fallback_over() becomes true, and @hold has its value from before the fallback.

@@ -3,7 +3,7 @@
  * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and its records in a
  * REPORT.
  *
- *	sender to receiver	what to compute W with (struct hpcc_newint_params)
+ *	sender to receiver	parameters for W (struct hpcc_newint_params)
  *	receiver to sender	W (struct hpcc_window)
  *
  * All windows are fractions of W_init, so neither record reveals the capacity of the path. The
@@ -72,7 +72,7 @@ struct hpcc_newint_params {
 
 /**
  * hpcc_newint_params_pack() - write the two records of parameters
- * @q: parameters, in range
+ * @q: valid parameters
  * @words: result, the bytes of the records as numbers
  */
 static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u64 words[2])
@@ -113,7 +113,7 @@ static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_new
 
 /**
  * hpcc_newint_W_ai_alone() - the W_ai that the receiver divides by N
- * @words: records of parameters, in range
+ * @words: records of valid parameters
  *
  * Return: W_ai of a single flow, in the receiver's bytes, Q16; 0: do not divide W_ai by N.
  */
@@ -126,8 +126,8 @@ static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 
 /**
  * hpcc_newint_params_same() - whether two sets of parameters are equal except for W
- * @a: records of one
- * @b: records of the other
+ * @a: records of one set
+ * @b: records of the other set
  */
 static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 {
@@ -246,7 +246,7 @@ struct hpcc_newint {
 /**
  * hpcc_newint_begin() - restart the computation of W with new parameters
  * @r: result; links keep their state
- * @q: parameters, in range, T not 0
+ * @q: valid parameters, T not 0
  * @now: time units; here ns
  */
 static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_newint_params *q,
@@ -331,7 +331,7 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
  * hpcc_newint_sample() - NewINT (draft section 6.2)
  * @r: connection
  * @s: records of a data segment
- * @n: how many
+ * @n: number of records
  * @now: time units
  *
  * Return: enum hpcc_ack_bits.

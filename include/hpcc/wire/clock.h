@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Time that a link spends on bytes, without a division per packet and without
- * rounding that adds up.
+ * Transmission time of bytes on a link, without a division per packet and
+ * without rounding errors that add up.
  *
  * A link of r bytes/s needs 10^9 / r ns per byte, kept as Q32 (u64, range
  * 2^-32 .. 10^9 ns, rounded to nearest: off by 2^-33 ns per byte, 1.5e-9 of
@@ -39,7 +39,7 @@ static inline u64 hpcc_byte_time(u64 rate)
 /**
  * hpcc_link_time() - time of several bytes
  * @byte_time: from hpcc_byte_time(), under 2^62
- * @bytes: how many
+ * @bytes: number of bytes
  *
  * Return: exact product; at most 2^62 ns.
  */
@@ -55,7 +55,7 @@ static inline struct hpcc_clock hpcc_link_time(u64 byte_time, u32 bytes)
 }
 
 /**
- * hpcc_clock_add() - a moment and a duration later
+ * hpcc_clock_add() - add a duration to a moment
  * @a: moment
  * @b: duration
  */

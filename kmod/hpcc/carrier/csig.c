@@ -60,7 +60,7 @@ static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_opt_locatio
 }
 
 /* Whether a segment can be a probe, which is a pure ACK. A filter by EtherType does not see the TCP
- * header after the tag, so no data, RST or FIN may pass with it.
+ * header after the tag, so a segment with a tag must not carry data, RST or FIN.
  */
 static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {

@@ -10,7 +10,7 @@
  *			FORWARD, and consumes the packet. Echo, mailbox and window law are the same
  *			as for the TCP option.
  *
- * TCP would take the metadata for data, and the socket must never get them. Marks do not ensure
+ * TCP would process the metadata as data, and the socket must never get them. Marks do not ensure
  * that: a path may clear the DSCP or remove the option, and the receiver may leave hpcc by
  * setsockopt() or unload the module. So a probe with INT has a sequence number HPCC_INT_SEQ_BACK
  * below the number that the peer has acknowledged. All that switches can push ends below that
@@ -43,10 +43,10 @@
 #include "common/peek.h"
 #include "netns/links.h"
 
-/* The largest window that TCP can state, 65535 << 14. Applications may set a larger clamp. */
+/* The largest window that TCP can advertise, 65535 << 14. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
 
-/* More than the shim and the length that it can state. */
+/* More than the shim and the maximum length that it can contain. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
 
 /* ---- Sender ---------------------------------------------------------------- */

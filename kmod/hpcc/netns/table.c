@@ -148,8 +148,8 @@ static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 	return new;
 }
 
-/* Free a table that readers may still use. Wait for the grace period of a large one, so that many
- * requests do not fill memory with tables that wait for RCU.
+/* Free a table that readers may still use. If the table is large, wait for the grace period, so
+ * that many requests do not fill memory with tables that wait for RCU.
  */
 static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_table *old)
 {

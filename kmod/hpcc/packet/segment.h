@@ -65,8 +65,8 @@ static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
  * enum hpcc_presence - whether a segment's options allow ours
  * @HPCC_ABSENT: our option may be added
  * @HPCC_PRESENT: an option of our kind is present
- * @HPCC_INCOMPATIBLE: an option that signs the header or owns the option space is present
- * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges: mute.c
+ * @HPCC_INCOMPATIBLE: MD5, AO or MPTCP is present, or the options are malformed
+ * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges (mute.c)
  */
 enum hpcc_presence {
 	HPCC_ABSENT,

@@ -255,7 +255,7 @@ def _check_part(variant, known, what):
 
 
 def build(data, path):
-    """Make a Grid from parsed TOML. Files that it names are relative to its directory."""
+    """Make a Grid from parsed TOML. File names in it are relative to the directory of `path`."""
     for key in data:
         if key not in KEYS[""] and key not in KEYS:
             raise ScenarioError(f"{keys.short(key)}: unknown key; allowed: {', '.join(KEYS[''])}, "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lines of a transcript (deliver.c): packets without what is random, a time, or ours.
+ * Lines of a transcript (deliver.c): packets without random values, times and our options.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "packets.h"
 
-/* First numbers that the host chose for connections that are none of ours. */
+/* ISNs that the host chose for connections that are not in maker.flows. */
 static uint32_t isns[2][65536];
 
 uint32_t hash(const uint8_t *p, uint32_t len)
@@ -20,9 +20,11 @@ uint32_t hash(const uint8_t *p, uint32_t len)
 	return h;
 }
 
-/* ---- What is written down ---- */
+/* ---- Output ---- */
 
-/* All options but NOPs, times, and ours where the module may add them and take them out. */
+/* Write all options, except NOPs and the host's timestamps. Our options are left out if the module
+ * may add and remove them (@agreed).
+ */
 static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool agreed)
 {
 	uint32_t at = 0;
@@ -57,7 +59,7 @@ static struct flow *find_flow(struct maker *m, uint8_t version, const uint8_t *h
 	return NULL;
 }
 
-/* What the maker has to know of a connection. */
+/* Update the maker's state of a connection from a segment of the host. */
 static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 {
 	uint32_t hlen = (th[12] >> 4) * 4, at = 20;
@@ -87,7 +89,7 @@ static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 	}
 }
 
-/* A number of the host's, as one that does not depend on the first one. */
+/* Return a number of the host relative to its ISN, unless another host has the same ISN. */
 static uint32_t relative(const struct maker *m, uint32_t number, uint32_t isn)
 {
 	return m->same_isns ? number : number - isn;
@@ -99,10 +101,10 @@ static void write_number(const struct maker *m, const struct flow *flow, uint8_t
 	uint32_t *isn = &isns[version == 6][get16(th + 2)];
 	uint32_t seq = get32(th + 4);
 
-	/* Of a connection of an earlier round, too. */
+	/* The SYN may belong to a connection of an earlier round. */
 	if (th[13] & TCP_SYN)
 		*isn = seq;
-	/* The number of a RST alone is the ACK number of what it answers. */
+	/* The sequence number of a RST without ACK is the ACK number of the triggering segment. */
 	if (flow)
 		printf(" seq +%u", relative(m, seq, flow->isn));
 	else if (th[13] != TCP_RST && seq - *isn < 1 << 20)
@@ -117,8 +119,9 @@ static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
 	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
 }
 
-/* A checksum that is right; left to a device that has not computed it; what may be either,
- * as the rest of one segment of 65,536 adds up to that; or wrong.
+/* Write nothing for a correct checksum, " partial" for one that a device has to complete, and
+ * " bad" for a wrong one. Write " either" if the value fits both of the first two cases, which
+ * happens in one segment of 65,536.
  */
 static void write_sum(uint32_t sum, uint32_t check, uint32_t pseudo)
 {
@@ -127,7 +130,7 @@ static void write_sum(uint32_t sum, uint32_t check, uint32_t pseudo)
 	printf("%s", right && partial ? " either" : right ? "" : partial ? " partial" : " bad");
 }
 
-/* A segment: what the host sends, or what a raw socket gets. */
+/* Write a segment that the host sends, or that a raw socket receives. */
 void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
 {
@@ -146,7 +149,7 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		write_number(m, flow, version, th);
 		printf(" ack %u", get32(th + 8));
 	} else {
-		/* Its ACK number follows the host's first one, which is random. */
+		/* The ACK number is relative to the host's ISN, which is random. */
 		bool has_ack = get32(th + 8);
 
 		flow = find_flow(m, version, daddr, saddr,
@@ -155,8 +158,8 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		       relative(m, get32(th + 8), flow && has_ack ? flow->isn : 0));
 	}
 	printf(" win %u", get16(th + 14));
-	/* SYN-ACKs to strangers have them, also to one who takes the place of a connection
-	 * that has ended, and what is left of an earlier round.
+	/* Our option may also be in a SYN-ACK to an unknown peer, or to a peer that reuses the
+	 * ports of an ended connection, and in segments of an earlier round.
 	 */
 	write_options(th + 20, hlen - 20, from_host,
 		      flow ? flow->agreed || (from_host && th[13] & 2) : from_host);
@@ -175,9 +178,9 @@ void write_reply(struct maker *m, const uint8_t *ip, uint32_t len)
 
 	if (len < at || (version != 4 && version != 6))
 		return;
-	if (proto == 58 && p[0] >= 130 && p[0] != 136)	/* when somebody joins is random */
+	if (proto == 58 && p[0] >= 130 && p[0] != 136)	/* sent at random times */
 		return;
-	/* But for ECN: all that hpcc sends is ECT. */
+	/* The ECN field is left out: hpcc sends all packets as ECT. */
 	printf("r %u %u", version, version == 4 ? (ip[1] & ~3) | get16(ip + 6) << 8 :
 						  (get32(ip) >> 20 & 252));
 	if (proto == 6) {
@@ -191,7 +194,7 @@ void write_reply(struct maker *m, const uint8_t *ip, uint32_t len)
 	} else if (proto == 58 && p[0] < 128) {
 		printf(" icmp6 %u %u %u about %u %08x\n", p[0], p[1], get32(p + 4), p[8 + 6],
 		       hash(p + 8 + 8, 32));
-	} else if (proto == 44) {	/* its identification is random */
+	} else if (proto == 44) {	/* the identification is random */
 		printf(" fragment %u %08x\n", get16(p + 2), hash(p + 8, len - at - 8));
 	} else {
 		printf(" proto %u %u %08x\n", proto, len - at, hash(p, len - at));
