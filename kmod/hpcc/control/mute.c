@@ -9,9 +9,9 @@
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request as a trial. Other segments are in flight before it and after it, so that
  *		fast retransmit repairs its loss. A flow that sends too few segments for this makes
- *		the trial after HPCC_TRIAL_WAIT_NS, and a tail loss probe repairs the loss. An echo
- *		or REPORT that arrives after the trial ends the muting. Before the trial such an
- *		answer proves nothing: the peer may have kept it, because SACK blocks left no room.
+ *		the trial after HPCC_TRIAL_WAIT, and a tail loss probe repairs the loss. An echo
+ *		that arrives after the trial ends the muting. Before the trial an echo proves
+ *		nothing: the peer may have kept it, because SACK blocks left no room.
  *		Without an answer the flow stays muted until the connection ends. ACKs without data
  *		still answer the peer's requests: an outage also mutes flows, and an end that sends
  *		no more data makes no trial.
@@ -47,8 +47,8 @@
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* This long after the last request the trial needs no other segments. */
-#define HPCC_TRIAL_WAIT_NS	(10 * NSEC_PER_SEC)
+/* This long after the muting the trial needs no other segments. */
+#define HPCC_TRIAL_WAIT		(10 * HZ)
 
 /**
  * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
@@ -64,13 +64,18 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 received = READ_ONCE(flow->received);
 	u32 requests = READ_ONCE(flow->requests);
-	bool suspect = received == READ_ONCE(flow->mute_past.rto_received) &&
-		       requests != flow->mute_past.rto_requests;
+	bool suspect;
 
+	/* The answer to a trial may have arrived just before the RTO. */
+	if (READ_ONCE(flow->mute.state))
+		return false;
+	suspect = received == flow->mute_past.rto_received &&
+		  requests != flow->mute_past.rto_requests;
 	WRITE_ONCE(flow->mute_past.rto_received, received);
 	flow->mute_past.rto_requests = requests;
-	if (flow->mute.state || !suspect || hpcc_carrier_in_data(flow))
+	if (!suspect || hpcc_carrier_in_data(flow))
 		return false;
+	WRITE_ONCE(flow->mute_past.muted_at, tcp_jiffies32);
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
 	hpcc_count(sock_net(sk), HPCC_C_MUTED);
 	return true;
@@ -96,7 +101,9 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		 * limit.
 		 */
 		hpcc_cap_bursts(sk, &flow->burst, 0, true);
-		WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
+		/* LOCAL_OUT may have sent the trial meanwhile. */
+		if (muted == HPCC_MUTED)
+			WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
 	} else if (muted == HPCC_MUTED_TRIED) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_FOR_GOOD);
@@ -110,18 +117,15 @@ static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *f
 {
 	return (hpcc_peek(tp->packets_out) >= HPCC_TRIAL_BEFORE &&
 		hpcc_peek(tp->write_seq) - end >= HPCC_TRIAL_AFTER * hpcc_peek(tp->mss_cache)) ||
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->last_request_ns) >=
-	       HPCC_TRIAL_WAIT_NS;
+	       tcp_jiffies32 - READ_ONCE(flow->mute_past.muted_at) >= HPCC_TRIAL_WAIT;
 }
 
-/* Whether a segment with a request is the trial segment. It has new data. */
+/* Whether a segment with new data and a request is the trial segment. */
 static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 			    struct hpcc_flow *flow)
 {
-	u32 end = hpcc_segment_end(seg);
-
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
-	    end != READ_ONCE(flow->snd_end) || !hpcc_mute_ready(tp, flow, end))
+	    !hpcc_mute_ready(tp, flow, hpcc_segment_end(seg)))
 		return false;
 	/* An option that arrives from now on answers the trial. */
 	WRITE_ONCE(flow->mute_past.rto_received, READ_ONCE(flow->received));
@@ -163,7 +167,7 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @tp: its socket
  * @flow: its flow
  * @presence: options of ours in the segment
- * @request: it has data and space for a request, and a request is due
+ * @request: it has new data and space for a request, and a request is due
  *
  * Context: LOCAL_OUT.
  */

@@ -148,11 +148,13 @@ struct hpcc_flow_mute {
 /**
  * struct hpcc_flow_mute_past - values at the last RTO and the last pause (mute.c owns it)
  * @paused_at: tcp_jiffies32 when hpcc_flow_mute.pause began; no lock
+ * @muted_at: tcp_jiffies32 when the flow was muted; no lock
  * @rto_received: the flow's received at the last RTO, or when a trial left after it; no lock
  * @rto_requests: the flow's requests at the last RTO; socket lock
  */
 struct hpcc_flow_mute_past {
 	u32 paused_at;
+	u32 muted_at;
 	u32 rto_received;
 	u32 rto_requests;
 };

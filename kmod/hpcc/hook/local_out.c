@@ -114,7 +114,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	u8 left, again;
 	u32 turn;
 
-	if (unlikely(READ_ONCE(flow->mute.state)) && flow->rx_window_agreed) {
+	if (unlikely(READ_ONCE(flow->mute.state)) && rcu_access_pointer(flow->remote)) {
 		*phase = 0;
 		return true;
 	}
@@ -283,7 +283,7 @@ static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment 
 
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
-	bool data = !hpcc_is_pure(seg);
+	bool data = !hpcc_is_pure(seg), new_data;
 	struct hpcc_flow *flow = hpcc_flow_find(sk);
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
@@ -297,7 +297,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!flow)
 		return;
 	/* A second pass, as with a VRF, is not paced again. */
-	if (data && hpcc_snd_end_advance(flow, hpcc_segment_end(seg)))
+	new_data = data && hpcc_snd_end_advance(flow, hpcc_segment_end(seg));
+	if (new_data)
 		hpcc_pace_first(sk, seg->skb->len);
 	if (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 				      data && hpcc_request_due(flow, tcp_sk(sk)))
@@ -311,7 +312,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
 	if (unlikely(hpcc_may_be_mute(flow, presence)) &&
 	    !hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
-			   data && carrier && room >= hpcc_opt_len(1)))
+			   new_data && carrier && room >= hpcc_opt_len(1)))
 		return;
 	if (carrier)
 		carrier = hpcc_request_by(seg, sk, flow, &room);
