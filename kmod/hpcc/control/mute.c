@@ -88,7 +88,8 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
  */
 void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
-	u8 muted = READ_ONCE(flow->mute.state);
+	/* Pairs with the release in hpcc_mute_tries(). */
+	u8 muted = smp_load_acquire(&flow->mute.state);
 
 	if (muted > HPCC_MUTED_TRIES &&
 	    READ_ONCE(flow->received) != READ_ONCE(flow->mute_past.rto_received)) {
@@ -127,9 +128,10 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
 	    !hpcc_mute_ready(tp, flow, hpcc_segment_end(seg)))
 		return false;
-	/* An option that arrives from now on answers the trial. */
+	/* An echo that arrives from now on answers the trial. */
 	WRITE_ONCE(flow->mute_past.rto_received, READ_ONCE(flow->received));
-	WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIED);
+	/* Pairs with hpcc_mute_ack(): if that reads this state, it also reads rto_received. */
+	smp_store_release(&flow->mute.state, HPCC_MUTED_TRIED);
 	return true;
 }
 
