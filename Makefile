@@ -252,10 +252,8 @@ uninstall:
 		$(addprefix $(DESTDIR)$(COMPLETION_DIR)/,$(notdir $(COMPLETIONS))) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
-	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/common/hpcc_common.ko* \
-		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/hpcc/tcp_hpcc.ko* \
-		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/ldcp/tcp_ldcp.ko* \
-		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
+	for module in $$(bash -c '. ./dkms.conf; echo $$HPCC_MODULES'); do \
+		rm -f $(DESTDIR)/lib/modules/$(KVER)/*/$$module.ko* || exit; done
 	$(if $(DESTDIR),,depmod -a $(KVER))
 
 dkms-source:

@@ -3,8 +3,8 @@
 #
 # To be sourced: what run.sh of a guest of either kind is told, and what it leaves
 # for that guest's init.sh. The caller has die(), JOB (a directory), HERE,
-# KERNEL_MODULES, which is not empty where the guest's kernel has modules of its
-# own, INSMOD, the guest's command that loads one, and
+# KERNEL_MODULES, where the guest finds its kernel's own modules (modprobe -d), or
+# nothing if it has none, INSMOD, the guest's command that loads one, and
 #
 #	local tree mem timeout dir
 #	local -a modules rw ro env kernel
@@ -83,12 +83,42 @@ load_own()
 	done
 }
 
+# job_modprobe: the program that the guest's kernel runs to load a module by its name. It
+# finds the modules of carriers in the directories of our modules, where no depmod has run. It
+# finds no others there: tests load those themselves.
+job_modprobe()
+{
+	local file
+	local -a dirs=()
+
+	for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/"} "${modules[@]}"; do
+		dirs+=("$(guest_path "${file%/*}")")
+	done
+	cat > "$JOB/modprobe" <<- END
+		#!/bin/bash
+		name=\${!#}
+		case \$name in
+		hpcc_*|sch_hpcc_*)
+			for dir in ${dirs[*]@Q}; do
+				[ ! -e "\$dir/\$name.ko" ] || exec $INSMOD "\$dir/\$name.ko"
+			done
+			;;
+		esac
+		exec modprobe ${KERNEL_MODULES:+-d ${KERNEL_MODULES@Q}} "\$@"
+	END
+	chmod 755 "$JOB/modprobe"
+}
+
 # job_main COMMAND [ARG]...: the script that the guest runs.
 job_main()
 {
 	local quoted
 
+	job_modprobe
 	{
+		# shellcheck disable=SC2016 # expanded in the guest
+		echo 'echo "${0%/*}/modprobe" > /proc/sys/kernel/modprobe'
+		[ -z "$KERNEL_MODULES" ] || printf 'export %q\n' "MODPROBE_OPTIONS=-d $KERNEL_MODULES"
 		for quoted in "${env[@]}"; do
 			printf 'export %q\n' "$quoted"
 		done

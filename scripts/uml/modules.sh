@@ -117,7 +117,7 @@ build()
 		exit 1
 	fi
 	COMPILING=
-	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
+	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/*.ko "$copy"/qdisc/q_hpcc.so \
 		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"

@@ -39,13 +39,6 @@ while read -r mode && read -r dir && read -r place; do
 	esac
 done < /mnt/job/mounts
 
-# The modules of the kernel are in a directory that modprobe does not search by default.
-read -r modules < /mnt/job/modules
-export MODPROBE_OPTIONS="-d $modules"
-printf '#!/bin/sh\nexec modprobe -d %s "$@"\n' "$modules" > /run/modprobe
-chmod 755 /run/modprobe
-echo /run/modprobe > /proc/sys/kernel/modprobe
-
 # Let TCP use most of the memory: a guest needs it for packets only.
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem

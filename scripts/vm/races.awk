@@ -39,7 +39,7 @@ function report_ends(i)
 	interrupted = 1
 }
 
-!interrupted && / \[(tcp_hpcc|tcp_ldcp|hpcc_common|sch_hpcc|hpcc_bugs)\]/ {
+!interrupted && / \[((tcp|sch)_)?(hpcc|ldcp)(_[a-z]+)?\]/ {
 	keep = 1
 }
 

@@ -35,7 +35,6 @@ set -euo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/uml/job.sh
 . "$HERE/../uml/job.sh"
-KERNEL_MODULES=yes
 INSMOD=insmod
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 KVM_TRIAL_S=30
@@ -97,13 +96,11 @@ list_mounts()
 
 write_job()
 {
-	local tree=$1
-
+	# /mnt/host: below /tmp it would be hidden.
+	KERNEL_MODULES=/mnt/host$1
 	shift
 	job_main "$@"
 	list_mounts > "$JOB/mounts"
-	# /mnt/host: below /tmp it would be hidden.
-	echo "/mnt/host$tree" > "$JOB/modules"
 	touch "$JOB/alive"
 	cp "$HERE/init.sh" "$JOB"
 }

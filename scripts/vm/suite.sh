@@ -59,8 +59,8 @@ clean_up()
 	read -r room < /proc/sys/net/ipv4/tcp_max_orphans
 	echo 0 > /proc/sys/net/ipv4/tcp_max_orphans
 	ip -all netns del
-	for name in sch_hpcc tcp_hpcc tcp_ldcp hpcc_common; do
-		[ -d "/sys/module/$name" ] || continue
+	# The latest first: none of them needs one that was loaded after it.
+	sed -nE 's/^(((tcp|sch)_)?(hpcc|ldcp)[^ ]*) .*/\1/p' /proc/modules | while read -r name; do
 		wait_for "$UNLOAD_S" rmmod "$name" 2> /dev/null ||
 			echo "Bail out! $name is still in use: $(cat "/sys/module/$name/refcnt")"
 	done

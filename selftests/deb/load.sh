@@ -8,7 +8,6 @@
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
-NAMES='sch_hpcc tcp_hpcc tcp_ldcp hpcc_common'
 BOOT=${BOOT:-$HPCC_TOP/Documentation/boot}
 
 need_root
@@ -23,7 +22,7 @@ fresh()
 {
 	local name
 
-	for name in $NAMES; do
+	for name in $(our_modules | tac); do
 		! loaded "$name" || busywait 20 rmmod "$name" 2> /dev/null || fail "$name stays"
 		! loaded "$name" || fail "$name is still loaded"
 	done
@@ -53,7 +52,7 @@ test_no_module_yet()
 {
 	local name
 
-	for name in $NAMES; do
+	for name in $(our_modules); do
 		! loaded "$name" || fail "$name is loaded already"
 	done
 	! grep -qw hpcc /proc/sys/net/ipv4/tcp_available_congestion_control || fail "hpcc is there"
@@ -158,10 +157,8 @@ test_sysctl_d()
 
 test_unload_all()
 {
-	modprobe tcp_hpcc
-	modprobe tcp_ldcp
-	modprobe sch_hpcc
-	modprobe -r tcp_hpcc tcp_ldcp sch_hpcc
+	our_modules | xargs modprobe -a
+	our_modules | tac | xargs modprobe -r
 	expect "left" "$(grep -E 'hpcc|ldcp' /proc/modules)" ""
 }
 

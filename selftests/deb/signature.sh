@@ -76,7 +76,7 @@ test_known_key()
 	local name
 
 	secure_boot || fail "this is no Secure Boot"
-	for name in hpcc_common tcp_hpcc tcp_ldcp sch_hpcc; do
+	for name in $(our_modules); do
 		expect "key of $name" "$(signature sig_key "$name")" "$SERIAL"
 	done
 	nothing_loaded
@@ -98,11 +98,11 @@ test_known_key_by_hand()
 
 	secure_boot || fail "this is no Secure Boot"
 	modprobe -a nf_socket_ipv4 nf_socket_ipv6
-	for name in hpcc_common tcp_hpcc tcp_ldcp sch_hpcc; do
+	for name in $(our_modules); do
 		insmod "$OWN/$name.ko"
 		[ -d "/sys/module/$name" ] || fail "$name was not loaded"
 	done
-	rmmod sch_hpcc tcp_ldcp tcp_hpcc hpcc_common
+	our_modules | tac | xargs rmmod
 }
 
 # A bit that changed after it was signed.

@@ -17,7 +17,7 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 ktap_whole "$@"
 # shellcheck source=selftests/deb/machine.sh
 . "$TOP/selftests/deb/machine.sh"
-NAMES=(hpcc_common tcp_hpcc tcp_ldcp sch_hpcc)
+mapfile -t NAMES < <(our_modules)
 WORK=
 KVER=
 VERSION=

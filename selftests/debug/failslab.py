@@ -20,7 +20,7 @@ import sys
 import time
 
 from lib.genl import Refused
-from lib.kernel import KernelLog, allow, allowed, module_file, users
+from lib.kernel import KernelLog, allow, allowed, module_file, modules, users
 from lib.ktap import defer, expect, expect_in, main, skip_all
 from lib.net import Netns, Pair
 from lib.packet import Sniffer
@@ -29,11 +29,10 @@ from lib.qdisc import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM
                        RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TC_H_ROOT, attr)
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
-MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the order of loading
+MODULES = modules()      # in the order of loading
 DEBUGFS = "/sys/kernel/debug/"
-# the files that each module shows in a namespace
-FILES = {"hpcc_common": [], "sch_hpcc": [],
-         "tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
+# the files that modules show in a namespace
+FILES = {"tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
          "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
 # The most allocations that one step may need
@@ -169,7 +168,7 @@ def remove(module):
 def files(ns, module):
     """Return what a module shows in a namespace."""
     with ns:
-        return [path for path in FILES[module] if os.path.exists(path)]
+        return [path for path in FILES.get(module, []) if os.path.exists(path)]
 
 
 def loaded_again():
@@ -194,7 +193,7 @@ def test_modules():
                 expect(f"insmod {module}", error, errno.ENOMEM)
                 expect(f"{module} is there", users(module), None)
             else:
-                expect("files", [files(ns, module) for ns in spaces], [FILES[module]] * 3)
+                expect("files", [files(ns, module) for ns in spaces], [FILES.get(module, [])] * 3)
                 expect(f"rmmod {module}", remove(module), 0)
             expect("left", [files(ns, module) for ns in spaces], [[]] * 3)
 

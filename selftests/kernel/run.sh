@@ -15,8 +15,9 @@
 #			it has its connections marked ECT
 set -u
 
+# shellcheck source=selftests/lib/ktap.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/ktap.sh"
 TREE=/tmp/selftests
-MODULES='hpcc_common tcp_hpcc tcp_ldcp sch_hpcc'
 IP=$(command -v ip)
 
 load()
@@ -25,7 +26,7 @@ load()
 
 	# Where these are no modules they are part of the kernel.
 	modprobe -aq nf_socket_ipv4 nf_socket_ipv6
-	for name in $MODULES; do
+	for name in $(our_modules); do
 		insmod "$HPCC_MODDIR/$name.ko" || return
 	done
 }
@@ -115,7 +116,7 @@ main()
 		echo "# status $status after $SECONDS s"
 	done
 	if [ -d /sys/module/hpcc_common ]; then
-		echo "# users $(awk '/^(hpcc_common|tcp_hpcc|tcp_ldcp|sch_hpcc) / { print $1, $3 }' /proc/modules | tr '\n' ' ')"
+		echo "# users $(awk '/^((tcp|sch)_)?(hpcc|ldcp)/ { print $1, $3 }' /proc/modules | tr '\n' ' ')"
 	fi
 }
 

@@ -73,6 +73,12 @@ def module_file(name):
     return next((file for file in found if os.path.exists(file)), None)
 
 
+def modules():
+    """Return the names of all modules of the tree, each after those that it needs."""
+    return subprocess.check_output(["bash", "-c", f". '{TOP}/dkms.conf'; echo ${{BUILT_MODULE_NAME[@]}}"],
+                                   text=True).split()
+
+
 def need(name):
     """Load a module and the modules that it needs, unless it is loaded, and allow all users to
     select it. Return whether it is loaded.
@@ -121,7 +127,11 @@ def allow(names):
 
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):
-    """Unload a module, after connections that are closing. Return whether it worked."""
+    """Unload a module, after connections that are closing. Unload its carriers first. Return
+    whether it worked.
+    """
+    for carrier in carriers(name):
+        unload(ns, wait_s, carrier)
     for _ in range(wait_s):
         if not users(name):
             break
@@ -132,7 +142,16 @@ def unload(ns, wait_s=0, name="tcp_hpcc"):
     return not output
 
 
+def carriers(module):
+    """Return the loaded modules of carriers that need this one."""
+    holders = f"/sys/module/{module}/holders"
+    return os.listdir(holders) if module != "hpcc_common" and os.path.isdir(holders) else []
+
+
 def users(module="tcp_hpcc"):
-    """Return the number of users of a module from /proc/modules, or None if it is not loaded."""
+    """Return the number of users of a module from /proc/modules, without its carriers, or None if
+    it is not loaded.
+    """
     with open("/proc/modules", encoding="ascii") as file:
-        return next((int(line.split()[2]) for line in file if line.split()[0] == module), None)
+        return next((int(line.split()[2]) - len(carriers(module)) for line in file
+                     if line.split()[0] == module), None)

@@ -30,6 +30,7 @@
 #	refused WANT CMD...	fail unless CMD fails and prints WANT (a substring)
 #	busywait S CMD...	run CMD until it succeeds, at most S seconds
 #	defer CMD...		with ktap_main: run CMD when the test ends, last one first
+#	our_modules		print the names of our modules, each after those that it needs
 
 # Because this file is sourced without arguments, "$*" has the arguments of the script.
 # shellcheck disable=SC2206 # a list
@@ -174,6 +175,14 @@ busywait()
 		sleep 0.001
 	done
 }
+
+our_modules()
+(
+	set +u
+	# shellcheck source=dkms.conf
+	. "$(dirname "${BASH_SOURCE[0]}")/../../dkms.conf"
+	printf '%s\n' "${BUILT_MODULE_NAME[@]}"
+)
 
 _deferred=()
 

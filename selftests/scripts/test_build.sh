@@ -309,7 +309,7 @@ modules()
 
 	shift
 	make -s -j2 install KVER="$kver" DESTDIR="$dest" PREFIX=/usr "$@" || return 1
-	for name in hpcc_common tcp_hpcc tcp_ldcp sch_hpcc; do
+	for name in $(our_modules); do
 		left=$(find "$dest/lib/modules/$kver" -name "$name.ko*")
 		[ -n "$left" ] || { echo "no $name.ko"; return 1; }
 		modinfo -F vermagic "$left" | grep -F "$kver " || return 1

@@ -80,7 +80,8 @@ main()
 		echo "Bail out! nothing to run"
 		exit 1
 	fi
-	segments "$TOOLS"/{hpcc_common,tcp_hpcc,tcp_ldcp,sch_hpcc}.ko > "$WORK/with"
+	# shellcheck disable=SC2046 # a list
+	segments $(our_modules | sed "s,.*,$TOOLS/&.ko,") > "$WORK/with"
 	segments --like "$WORK/with" > "$WORK/without"
 	grep -q '^Traceback' "$WORK/log" && sed 's/^/# /' "$WORK/log"
 	for name in "${names[@]}"; do

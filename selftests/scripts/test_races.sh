@@ -38,7 +38,7 @@ test_ours_are_kept()
 {
 	local module
 
-	for module in tcp_hpcc tcp_ldcp hpcc_common sch_hpcc; do
+	for module in $(our_modules) hpcc_bugs; do
 		expect "of $module" "$(report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" \
 			" b+0x1/0x2 [$module]" | kept | paste -sd '|')" \
 			"bug KCSAN: data-race in a / b| a+0x1/0x2| b+0x1/0x2 [$module]"

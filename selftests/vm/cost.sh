@@ -95,7 +95,7 @@ main()
 	make -C "$tree/build" M="$WORK" CONFIG_DEBUG_INFO_BTF_MODULES= modules > "$WORK/log" 2>&1 ||
 		{ tail -n 20 "$WORK/log"; echo "Bail out! no hpcc_cost"; exit 1; }
 	write_job
-	TC_LIB_DIR=$WORK "$TOP/scripts/vm/run.sh" --icount --tree "$tree" --ro "$WORK" \
+	HPCC_MODDIR=$WORK TC_LIB_DIR=$WORK "$TOP/scripts/vm/run.sh" --icount --tree "$tree" --ro "$WORK" \
 		--timeout 500 -- bash "$WORK/job" "$WORK" > "$WORK/out" 2>&1 < /dev/null
 	result 1 "the guest measures"
 	grep ' batch ' "$WORK/out" | sed 's/^/# /'

@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests"))
 
 # pylint: disable=wrong-import-position
-from lib.kernel import module_file, need, users  # noqa: E402
+from lib.kernel import module_file, modules, need, users  # noqa: E402
 from lib.net import Netns  # noqa: E402
 from lib.tcp import set_cc  # noqa: E402
 
@@ -429,7 +429,7 @@ def shaped(args):
 
 # ---- reloads of modules
 
-MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")
+MODULES = modules()
 # x86-64
 SYS_FINIT_MODULE, SYS_DELETE_MODULE = 313, 176
 _libc = ctypes.CDLL(None, use_errno=True)
