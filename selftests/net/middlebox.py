@@ -639,10 +639,10 @@ def test_trial_after_outage():
                [(False, "telemetry")])
 
 
-def send_little(client, server):
-    """Send single segments for 12 s. Return the longest time that one took, in s."""
+def send_little(client, server, for_s=12):
+    """Send single segments, five in a second. Return the longest time that one took, in s."""
     longest_s = 0
-    for _ in range(60):
+    for _ in range(5 * for_s):
         start = time.monotonic()
         transfer((client, server, bytes(100)))
         longest_s = max(longest_s, time.monotonic() - start)
@@ -670,6 +670,68 @@ def test_trial_of_one_segment():
                                          path.a.snmp("TcpExtTCPTimeouts") - timeouts), (1, 0))
         expect_in(f"{name}: s for the trial", longest_s, 0.1, PROBED_S)
         expect(f"{name}: muted", path.a.counters()["muted"], 1)
+
+
+def expect_mode(name, path, flow):
+    """Compare ("muted", "mode") of the only flow of a."""
+    expect(f"{name}: mode", [("muted" in got, got["mode"]) for got in path.a.dump()], [flow])
+
+
+def test_trial_lost_by_chance():
+    """If the path loses only the trial, a second one brings telemetry back."""
+    need_virtual_time()
+    for name, path, client, server in each_receiver():
+        outage(path, client, server)
+        path.change_packet = Firewall(lambda packet: packet.payload and packet.to_b, 0)
+        send_little(client, server)
+        expect(f"{name}: dropped", len(path.change_packet.dropped), 1)
+        expect_mode(name, path, (True, "classic"))
+        send_little(client, server, 24)
+        expect_mode(name, path, (False, "telemetry"))
+        expect(f"{name}: muted", path.a.counters()["muted"], 1)
+
+
+def test_trial_without_answer():
+    """A trial that no port answers ends the muting: the peer's ACK shows that the path passed it.
+    Whichever end computes W, telemetry returns when ports stamp again.
+    """
+    need_virtual_time()
+    for name, path, client, server in each_receiver():
+        outage(path, client, server)
+        path.change(1, "hpcc nostamp")
+        send_little(client, server)
+        expect_mode(name, path, (False, "classic"))
+        path.change(1, "hpcc stamp tcp")
+        send_little(client, server)
+        expect_mode(name, path, (False, "telemetry"))
+
+
+def test_trial_with_identify_off():
+    """Ports that do not answer IDENTIFY let telemetry return, too."""
+    need_virtual_time()
+    for name, path, client, server in each_receiver():
+        path.change(1, "hpcc identify off")
+        outage(path, client, server)
+        send_little(client, server)
+        transfer((client, server, pattern(NBYTES)))
+        expect_mode(name, path, (False, "telemetry"))
+
+
+def test_trials_wait():
+    """On a path that always drops the option each trial waits twice as long as the one before."""
+    need_virtual_time()
+    path = BoxPath(4)
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)))
+    path.change_packet = Firewall(data)
+    transfer((client, server, bytes(100)))
+    expect("muted", path.a.counters()["muted"], 1)
+    began = time.monotonic()
+    path.change_packet.dropped.clear()
+    send_little(client, server, 160)
+    expect("s until each trial", [round((at - began) / 10) * 10 for at in path.change_packet.dropped],
+           [10, 30, 70, 150])
+    expect("muted", path.a.counters()["muted"], 1)
 
 
 if __name__ == "__main__":

@@ -260,7 +260,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (unlikely(READ_ONCE(flow->mute.state)))
 		hpcc_mute_ack(sk, flow);
 	hpcc_loss_late(tp, flow);
-	/* A record that is pending while the flow is muted arrived before the RTO. */
+	/* While the flow is muted, records that are pending are from before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
 	    READ_ONCE(flow->mute.state))
 		return;

@@ -9,10 +9,11 @@
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request as a trial. Other segments are in flight before it and after it, so that
  *		fast retransmit repairs its loss. A flow that sends too few segments for this makes
- *		the trial after HPCC_TRIAL_WAIT, and a tail loss probe repairs the loss. An echo
- *		that arrives after the trial ends the muting. Before the trial an echo proves
- *		nothing: the peer may have kept it, because SACK blocks left no room.
- *		Without an answer the flow stays muted until the connection ends. ACKs without data
+ *		the trial after HPCC_TRIAL_WAIT, and a tail loss probe repairs the loss. The muting
+ *		ends if the peer acknowledges the trial, and TCP has retransmitted nothing since it
+ *		left. An echo proves less: the peer may have kept it from before, or no port may
+ *		answer a trial. If TCP has retransmitted a segment, the next trial follows after a
+ *		longer wait, because the path may also lose a trial by chance. ACKs without data
  *		still answer the peer's requests: an outage also mutes flows, and an end that sends
  *		no more data makes no trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
@@ -28,6 +29,7 @@
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
+#include "telemetry/mailbox.h"
 
 /* Number of ACKs without an option after the first lost ACK, and the maximum of this number. */
 #define HPCC_PAUSE		64
@@ -47,8 +49,25 @@
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* This long after the muting the trial needs no other segments. */
+/* This long after the muting the first trial needs no other segments. Each further trial waits
+ * twice as long as the one before, up to HPCC_TRIAL_DOUBLINGS times.
+ */
 #define HPCC_TRIAL_WAIT		(10 * HZ)
+#define HPCC_TRIAL_DOUBLINGS	6
+
+/* Whether the wait for the next trial is over. */
+static bool hpcc_mute_waited(const struct hpcc_flow *flow)
+{
+	return tcp_jiffies32 - READ_ONCE(flow->mute_past.muted_at) >=
+	       HPCC_TRIAL_WAIT << READ_ONCE(flow->mute_past.trials);
+}
+
+/* Send no option in data from now on, and wait for the next trial. */
+static void hpcc_mute(struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->mute_past.muted_at, tcp_jiffies32);
+	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
+}
 
 /**
  * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
@@ -66,19 +85,37 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool suspect;
 
-	/* The answer to a trial may have arrived just before the RTO. */
 	if (READ_ONCE(flow->mute.state))
 		return false;
 	suspect = received == flow->mute_past.rto_received &&
 		  requests != flow->mute_past.rto_requests;
-	WRITE_ONCE(flow->mute_past.rto_received, received);
+	flow->mute_past.rto_received = received;
 	flow->mute_past.rto_requests = requests;
 	if (!suspect || hpcc_carrier_in_data(flow))
 		return false;
-	WRITE_ONCE(flow->mute_past.muted_at, tcp_jiffies32);
-	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
+	hpcc_mute(flow);
 	hpcc_count(sock_net(sk), HPCC_C_MUTED);
 	return true;
+}
+
+/* The trial was sent: end the muting if the peer has received it. */
+static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tp->total_retrans != READ_ONCE(flow->mute_past.trial_retrans)) {
+		hpcc_mute(flow);
+	} else if (!before(tp->snd_una, READ_ONCE(flow->mute_past.trial_end))) {
+		/* The next RTO mutes the flow if a request of from now on gets no answer. */
+		flow->mute_past.rto_received = READ_ONCE(flow->received);
+		flow->mute_past.rto_requests = READ_ONCE(flow->requests);
+		/* Its records are from before the RTO. */
+		hpcc_mail_discard(flow);
+		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
+	} else {
+		return;
+	}
+	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 }
 
 /**
@@ -91,24 +128,20 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	/* Pairs with the release in hpcc_mute_tries(). */
 	u8 muted = smp_load_acquire(&flow->mute.state);
 
-	if (muted > HPCC_MUTED_TRIES &&
-	    READ_ONCE(flow->received) != READ_ONCE(flow->mute_past.rto_received)) {
-		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
-	} else if (muted == HPCC_MUTED_TRIES ||
-		   (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
-		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open)) {
-		/* Each segment of a TSO packet would carry the request. A new route removes the
-		 * limit.
-		 */
-		hpcc_cap_bursts(sk, &flow->burst, 0, true);
-		/* LOCAL_OUT may have sent the trial meanwhile. */
-		if (muted == HPCC_MUTED)
-			WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
-	} else if (muted == HPCC_MUTED_TRIED) {
-		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-		WRITE_ONCE(flow->mute.state, HPCC_MUTED_FOR_GOOD);
+	if (muted == HPCC_MUTED_TRIED) {
+		hpcc_mute_judge(sk, flow);
+		return;
 	}
+	/* All but the first trial need the wait. */
+	if (muted == HPCC_MUTED &&
+	    (!hpcc_fallback_over(&flow->fallback) || inet_csk(sk)->icsk_ca_state != TCP_CA_Open ||
+	     (READ_ONCE(flow->mute_past.trials) && !hpcc_mute_waited(flow))))
+		return;
+	/* Each segment of a TSO packet would carry the request. A new route removes the limit. */
+	hpcc_cap_bursts(sk, &flow->burst, 0, true);
+	/* If it was not HPCC_MUTED, LOCAL_OUT may have sent the trial meanwhile. */
+	if (muted == HPCC_MUTED)
+		WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
 }
 
 /* Whether a trial that ends at @end has enough segments around it, or the flow has waited too long
@@ -118,19 +151,23 @@ static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *f
 {
 	return (hpcc_peek(tp->packets_out) >= HPCC_TRIAL_BEFORE &&
 		hpcc_peek(tp->write_seq) - end >= HPCC_TRIAL_AFTER * hpcc_peek(tp->mss_cache)) ||
-	       tcp_jiffies32 - READ_ONCE(flow->mute_past.muted_at) >= HPCC_TRIAL_WAIT;
+	       hpcc_mute_waited(flow);
 }
 
 /* Whether a segment with new data and a request is the trial segment. */
 static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 			    struct hpcc_flow *flow)
 {
+	struct hpcc_flow_mute_past *past = &flow->mute_past;
+	u32 end = hpcc_segment_end(seg);
+
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
-	    !hpcc_mute_ready(tp, flow, hpcc_segment_end(seg)))
+	    !hpcc_mute_ready(tp, flow, end))
 		return false;
-	/* An echo that arrives from now on answers the trial. */
-	WRITE_ONCE(flow->mute_past.rto_received, READ_ONCE(flow->received));
-	/* Pairs with hpcc_mute_ack(): if that reads this state, it also reads rto_received. */
+	WRITE_ONCE(past->trial_end, end);
+	WRITE_ONCE(past->trial_retrans, hpcc_peek(tp->total_retrans));
+	WRITE_ONCE(past->trials, min(READ_ONCE(past->trials) + 1, HPCC_TRIAL_DOUBLINGS));
+	/* Pairs with hpcc_mute_ack(): if that reads this state, it also reads the values above. */
 	smp_store_release(&flow->mute.state, HPCC_MUTED_TRIED);
 	return true;
 }

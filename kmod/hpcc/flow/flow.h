@@ -85,14 +85,12 @@ enum hpcc_mode {
  * @HPCC_MUTED: no segment carries it at the moment
  * @HPCC_MUTED_TRIES: the next suitable data segment carries a request, as a trial
  * @HPCC_MUTED_TRIED: the trial segment was sent
- * @HPCC_MUTED_FOR_GOOD: no segment carries the option, unless the peer sends one
  */
 enum hpcc_muted {
 	HPCC_MUTED_NOT,
 	HPCC_MUTED,
 	HPCC_MUTED_TRIES,
 	HPCC_MUTED_TRIED,
-	HPCC_MUTED_FOR_GOOD,
 };
 
 /**
@@ -146,17 +144,25 @@ struct hpcc_flow_mute {
 };
 
 /**
- * struct hpcc_flow_mute_past - values at the last RTO and the last pause (mute.c owns it)
- * @paused_at: tcp_jiffies32 when hpcc_flow_mute.pause began; no lock
- * @muted_at: tcp_jiffies32 when the flow was muted; no lock
- * @rto_received: the flow's received at the last RTO, or when a trial left after it; no lock
- * @rto_requests: the flow's requests at the last RTO; socket lock
+ * struct hpcc_flow_mute_past - values at the last RTO, trial and pause (mute.c owns it)
+ * @paused_at: tcp_jiffies32 when hpcc_flow_mute.pause began
+ * @muted_at: tcp_jiffies32 when the flow was muted, or the last trial failed
+ * @trial_end: end of the last trial segment
+ * @trial_retrans: number of segments that TCP had retransmitted when the trial left
+ * @rto_received: the flow's received at the last RTO, or at the end of the muting; socket lock
+ * @rto_requests: the flow's requests at the same time; socket lock
+ * @trials: number of trials
+ *
+ * No lock, but for @rto_received and @rto_requests.
  */
 struct hpcc_flow_mute_past {
 	u32 paused_at;
 	u32 muted_at;
+	u32 trial_end;
+	u32 trial_retrans;
 	u32 rto_received;
 	u32 rto_requests;
+	u8 trials;
 };
 
 /**
@@ -382,7 +388,7 @@ struct hpcc_flow_event {
  *
  * @echo: records to be echoed
  * @mute: segments without our option
- * @mute_past: values at the last RTO and the last pause
+ * @mute_past: values at the last RTO, trial and pause
  * @sent: the last segments that LOCAL_OUT passed
  * @census: N, measured by receivers
  * @probe: when to send and to answer a probe

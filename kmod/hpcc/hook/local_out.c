@@ -103,8 +103,7 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 }
 
 /* Whether the next segment should be an IDENTIFY, and of which phase: first each phase in turn,
- * then only phases with a link that has no name. If the receiver may compute W, the trial of a
- * muted flow is an IDENTIFY, too: the receiver does not answer each FORWARD.
+ * then only phases with a link that has no name.
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
@@ -114,10 +113,6 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	u8 left, again;
 	u32 turn;
 
-	if (unlikely(READ_ONCE(flow->mute.state)) && rcu_access_pointer(flow->remote)) {
-		*phase = 0;
-		return true;
-	}
 	if (likely(!READ_ONCE(flow->identify_active)))
 		return false;
 	path = rcu_dereference(flow->path);

@@ -79,10 +79,9 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
 		/* A REPORT with two records has parameters for the peer's own data. It
-		 * does not show whether our segments arrive. A REPORT of W does not answer
-		 * a trial: CE alone may change W.
+		 * does not show whether our segments arrive.
 		 */
-		if (opt->nr == 1 && !READ_ONCE(flow->mute.state))
+		if (opt->nr == 1)
 			hpcc_flow_count(&flow->received, 1);
 	}
 	return !err;

@@ -51,6 +51,20 @@ static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
 }
 
 /**
+ * hpcc_mail_discard() - empty the mailbox
+ * @flow: a flow
+ *
+ * Context: socket lock. Records that arrive meanwhile may stay.
+ */
+static inline void hpcc_mail_discard(struct hpcc_flow *flow)
+{
+	u32 i;
+
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		WRITE_ONCE(flow->mail[i], 0);
+}
+
+/**
  * hpcc_echo_hops() - number of hops of the newest request
  * @flow: a flow
  */
