@@ -145,11 +145,17 @@ static void make_node(struct node *node)
 
 /* ---- carrier -------------------------------------------------------------------- */
 
+/* IFF_RUNNING is also set while the state is unknown, that is before the kernel has noticed carrier. */
 static int count_waiting(const struct nlmsghdr *nlh, void *data)
 {
 	const struct ifinfomsg *head = mnl_nlmsg_get_payload(nlh);
+	bool waits = (head->ifi_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
+	const struct nlattr *attr;
 
-	*(unsigned int *)data += head->ifi_flags & IFF_UP && !(head->ifi_flags & IFF_RUNNING);
+	mnl_attr_for_each(attr, nlh, sizeof(*head))
+		if (mnl_attr_get_type(attr) == IFLA_OPERSTATE && mnl_attr_get_u8(attr) == IF_OPER_UP)
+			waits = false;
+	*(unsigned int *)data += waits;
 	return MNL_CB_OK;
 }
 

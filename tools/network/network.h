@@ -4,7 +4,7 @@
 #define HPCC_NETWORK_H
 
 #include <libmnl/libmnl.h>
-#include <net/if.h>
+#include <linux/if.h>
 #include <stdbool.h>
 #include <stddef.h>
 
