@@ -21,7 +21,8 @@ stty -opost < /dev/console
 if [ -e /mnt/interactive ]; then
 	# The host's terminal echoes already.
 	stty -echo < /dev/console
-	/bin/bash /mnt/main < /dev/console
+	# Input may come now: the kernel does not notice input from before it opens its console.
+	{ rm /mnt/interactive; /bin/bash /mnt/main; } < /dev/console
 else
 	# A program that reads the console would never end.
 	/bin/bash /mnt/main < /dev/null

@@ -253,10 +253,10 @@ boot()
 	let_see ro "$(readlink -f "$tree/linux")" linux
 	cd "$JOB"
 	exec 3< /dev/null
-	# UML makes its terminal non-blocking, so the input comes by another.
+	# UML makes its terminal non-blocking, so the input comes by another. init.sh removes the file.
 	if [ -n "$interactive" ]; then
 		touch interactive
-		exec 3< <(exec cat /dev/tty 2> /dev/null)
+		exec 3< <(while [ -e interactive ]; do sleep 0.1; done; exec cat /dev/tty 2> /dev/null)
 		TTY_PID=$!
 	fi
 	"$HERE/../limit.py" "$timeout" env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
