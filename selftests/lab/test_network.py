@@ -256,13 +256,13 @@ class Guest(unittest.TestCase):
         self.assertGreater(len(used), 1)
 
     def test_link_fails(self):
-        """Flows continue over the other spine."""
+        """Flows continue over the other spine. The kernel's hash may send a few flows over one spine, but not 16."""
         result, ports = self.run_lab(
             'verify = true\n[topology]\nkind = "leaf-spine"\ntors = 2\nspines = 2\nhosts_per_tor = 2\n'
-            '[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0..h1"\nto = "h2"\nbytes = "2MB"\ncount = 2\n'
+            '[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0..h1"\nto = "h2"\nbytes = "500KB"\ncount = 8\n'
             '[[event]]\nat = "1ms"\nlink = "t0-s0"\ndown = true\n')
         self.assertTrue(all(flow["fct_us"] for flow in result["flows"]))
-        self.assertLess(ports["t0", "s0"]["wire_bytes"], 10**10 / 8 * 0.00101)
+        self.assertTrue(0 < ports["t0", "s0"]["wire_bytes"] < 10**10 / 8 * 0.00101, ports["t0", "s0"])
         self.assertGreater(result["hosts"]["hpcc"]["path_changes"], 0)
 
     def test_rate_changes(self):
