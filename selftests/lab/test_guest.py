@@ -353,7 +353,7 @@ class Guest(unittest.TestCase):
             ip -n a addr add 10.0.0.2/24 dev v1; ip link set lo up
             ip netns exec a iperf3 -s -1 -D
             until ip netns exec a ss -lnt | grep -q 5201; do sleep 0.01; done
-            iperf3 -c 10.0.0.2 -n 5M -J"""
+            iperf3 -c 10.0.0.2 -b 40M -t 1 -J"""
         done = subprocess.run([RUN, "sh", "-c", script], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -287,7 +287,7 @@ command = "iperf3 -s"
 stop = "end"
 [[run]]
 host = "h0"
-command = "iperf3 -c {h1} -n 1M"
+command = "iperf3 -c {h1} -b 8M -t 1"
 start = "2ms"
 [[run]]
 host = "h0"
