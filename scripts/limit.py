@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """Limit the CPU time of a command, so that a busy machine does not cut it off.
 
-usage: limit.py SECONDS COMMAND [ARG]...
+usage: limit.py [--guest] SECONDS COMMAND [ARG]...
 
 The processes of COMMAND may use SECONDS of CPU time together, within WALL times as many
 seconds of real time. HPCC_HANG_S (600) seconds of which they use less than a 600th, as CPU time, end a
 command that hangs earlier. COMMAND's exit status is ours; 124: it took too long.
+
+--guest: COMMAND is User Mode Linux in virtual time. That stands still while a program computes, so
+HPCC_STANDSTILL_S (120) seconds of CPU time without a system call end it: the program waits for the clock.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,10 +26,16 @@ WALL = 6
 # Programs that hang while they wait for each other still wake up from time to time.
 HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
 HANG_CPU_S = HANG_S / 600
+STANDSTILL_S = float(os.environ.get("HPCC_STANDSTILL_S", "120"))
+# Other processes may use so much CPU time meanwhile: less than a page fault or system call every 10 ms.
+STANDSTILL_OTHERS = 1 / 1000
+# The end of the first page of a guest's program: the path with which it was started, and 9 zeros.
+GUEST_STACK = re.compile(rb"\0([!-~]+)\0{9}\Z")
 # Seconds between SIGTERM and SIGKILL, and between looks at /proc.
 GRACE_S = 5
 LOOK_S = 1
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 TIMED_OUT = 124
 
 
@@ -42,7 +52,7 @@ def processes():
 
 
 def cpu_seconds(pid):
-    """Return the CPU time of a process, its descendants, and the other processes of its session."""
+    """Return {pid: CPU seconds} of a process, its descendants, and the other processes of its session."""
     found = {entry[0]: entry[1:] for entry in processes()}
     children = {}
     for child, (parent, session, _) in found.items():
@@ -55,23 +65,47 @@ def cpu_seconds(pid):
         if here not in mine:
             mine.add(here)
             waiting += children.get(here, [])
-    return sum(found[here][2] for here in mine if here in found)
+    return {here: found[here][2] for here in mine if here in found}
+
+
+def guest_program(pid):
+    """Return the path with which the guest started the program that this process runs, or None.
+    A guest's kernel traces its processes, and maps their memory from its own, a file. The highest page with
+    text at its end is the stack's.
+    """
+    try:
+        if "\nTracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text(encoding="utf-8"):
+            return None
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+            for line in reversed([line for line in maps if "rwxs" in line or "rw-s" in line]):
+                memory.seek(int(line.split("-")[1].split()[0], 16) - PAGE)
+                name = GUEST_STACK.search(memory.read(PAGE))
+                if name:
+                    return name[1].decode()
+    except OSError:
+        pass
+    return "a program"
 
 
 class Limit:
     """The CPU and real time that a process may use from now on."""
 
-    def __init__(self, pid, seconds):
-        self.pid, self.seconds = pid, seconds
+    def __init__(self, pid, seconds, guest=False):
+        self.pid, self.seconds, self.guest = pid, seconds, guest
+        self.alone = {}     # CPU time of each process and of all others, when others last computed
         self.began = self.moved = time.monotonic()
         self.used = 0       # CPU time at the last progress
 
     def exceeded(self):
         """Return why the process must end, or None."""
-        now, used = time.monotonic(), cpu_seconds(self.pid)
+        now, times = time.monotonic(), cpu_seconds(self.pid)
+        used = sum(times.values())
         # The sum falls when a process ends whose parent does not wait for it.
         if not self.used <= used < self.used + HANG_CPU_S:
             self.used, self.moved = used, now
+        program = self.guest and self.standstill(times, used)
+        if program:
+            return f"{program} has computed for {STANDSTILL_S:g} s without a system call: virtual time stands still"
         if used >= self.seconds:
             return f"timed out after {self.seconds:g} s of CPU time"
         if now - self.began >= WALL * self.seconds:
@@ -80,10 +114,20 @@ class Limit:
             return f"timed out after {HANG_S:g} s with less than {HANG_CPU_S:.2g} s of CPU time: it hangs"
         return None
 
+    def standstill(self, times, used):
+        """Return the guest's program that computes while its kernel does not."""
+        for pid, own in times.items():
+            since, others = self.alone.setdefault(pid, (own, used - own))
+            if abs(used - own - others) > 1.5 / TICKS + STANDSTILL_OTHERS * (own - since):
+                self.alone[pid] = own, used - own
+            elif own - since >= STANDSTILL_S:
+                return guest_program(pid)
+        return None
 
-def watch(process, seconds, reasons):
+
+def watch(process, seconds, guest, reasons):
     """End a process that exceeds its limit, and leave the reason."""
-    limit = Limit(process.pid, seconds)
+    limit = Limit(process.pid, seconds, guest)
     while process.poll() is None and not reasons:
         time.sleep(LOOK_S)
         reasons += filter(None, [limit.exceeded()])
@@ -92,10 +136,12 @@ def watch(process, seconds, reasons):
     process.kill()
 
 
-def main(seconds, *command):
+def main(*argv):
+    guest = argv[0] == "--guest"
+    seconds, *command = argv[guest:]
     reasons = []
     with subprocess.Popen(command) as process:
-        threading.Thread(target=watch, args=(process, float(seconds), reasons), daemon=True).start()
+        threading.Thread(target=watch, args=(process, float(seconds), guest, reasons), daemon=True).start()
         status = process.wait()
     if reasons:
         print(f"limit: {reasons[0]}", file=sys.stderr)

@@ -259,7 +259,7 @@ boot()
 		exec 3< <(while [ -e interactive ]; do sleep 0.1; done; exec cat /dev/tty 2> /dev/null)
 		TTY_PID=$!
 	fi
-	"$HERE/../limit.py" "$timeout" env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
+	"$HERE/../limit.py" ${clock[0]:+--guest} "$timeout" env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
 		"${fixed[@]}" "${CONFINE[@]}" \
 		./linux "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/proc/self/cwd/root ro \
 		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc "${clock[@]}" \

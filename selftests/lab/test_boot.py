@@ -50,6 +50,16 @@ class Boot(unittest.TestCase):
         self.assertEqual(done.returncode, 124, done.stdout)
         self.assertIn("timed out", done.stderr)
 
+    def test_standstill(self):
+        """A program that computes without a system call stops virtual time: it is ended and named."""
+        environment = os.environ | {"HPCC_STANDSTILL_S": "2"}
+        done = self.guest("sh", "-c", "while :; do :; done", env=environment)
+        self.assertEqual(done.returncode, 124, done.stdout)
+        self.assertRegex(done.stdout, "limit: /.*sh has computed for 2 s without a system call")
+        done = self.guest("--timeout", "8", "sh", "-c", "while :; do read x < /dev/null; done", env=environment)
+        self.assertEqual(done.returncode, 124, done.stdout)
+        self.assertIn("limit: timed out after 8 s", done.stdout)
+
     def test_nothing_is_left(self):
         """An interrupted guest leaves no processes behind."""
         with subprocess.Popen([RUN, "sh", "-c", "echo up; while :; do :; done"],
