@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """hpccmon export, under UBSan and, in a virtual machine, ASan; tools/grafana."""
 
+import ctypes
 import http.client
 import os
 import re
@@ -26,6 +27,7 @@ from lib.tcp import pattern, transfer
 
 USAGE, NOTHING = 2, 1
 PORT = 4722
+CLOSED = None
 NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))\n"
 
 
@@ -68,9 +70,12 @@ def client(ns, addr="127.0.0.1", room=0):
 
 
 def answer(sock):
-    """Read a response. Return its status, headers and text."""
+    """Read a response. Return its status, headers and text; the status is CLOSED if there is none."""
     response = http.client.HTTPResponse(sock)
-    response.begin()
+    try:
+        response.begin()
+    except http.client.RemoteDisconnected:
+        return CLOSED, {}, ""
     return response.status, response.headers, response.read().decode()
 
 
@@ -278,6 +283,10 @@ def test_http():
     """The server answers GET /metrics over IPv4 and IPv6; it refuses all other requests."""
     flow = Flow()
     flow.round(Link().step(9000, 0.8))
+    # From 1.0 on, libmicrohttpd closes a connection without an answer if a request is not HTTP.
+    library = ctypes.CDLL("libmicrohttpd.so.12").MHD_get_version
+    library.restype = ctypes.c_char_p
+    old = library().startswith(b"0.")
     for addr, words in ("127.0.0.1", ()), ("::1", ("--listen", f"[::1]:{PORT}")), ("127.0.0.1", ("-l", f"0.0.0.0:{PORT}")):
         server = serve(flow.ns, "--flows", *words)
         status, headers, text = ask(flow.ns, addr=addr)
@@ -289,12 +298,12 @@ def test_http():
                               ("GET /../metrics HTTP/1.0\r\n\r\n", 404),
                               ("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx", 405),
                               ("DELETE /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
-                              ("POST /x HTTP/1.0\r\n\r\n", 404), ("\1\2 \3\r\n\r\n", 400),
+                              ("POST /x HTTP/1.0\r\n\r\n", 404), ("\1\2 \3\r\n\r\n", 400 if old else CLOSED),
                               ("GET /metrics\r\n\r\n", 400), ("GET /metrics HTTP/1.1\r\nHost x\r\n\r\n", 400),
                               ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400)):
             status, headers, text = ask(flow.ns, request, addr)
-            expect(request, (status, headers["Connection"]), (want, "close"))
-            expect("allowed", headers["Allow"], "GET" if want == 405 else None)
+            expect(request, (status, headers.get("Connection")), (want, want and "close"))
+            expect("allowed", headers.get("Allow"), "GET" if want == 405 else None)
         stop(server)
     with flow.ns, socket.socket() as sock:
         server = serve(flow.ns)
