@@ -39,8 +39,13 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 					      desc->min, desc->max);
 		return -EINVAL;
 	}
-	WRITE_ONCE(*(unsigned int *)table->data, value);
-	return 0;
+	err = desc->accept ? desc->accept(value) : 0;
+	if (!err)
+		WRITE_ONCE(*(unsigned int *)table->data, value);
+	else if (table->extra2)
+		pr_notice_ratelimited("%s/%s = %u refused: error %d\n",
+				      (const char *)table->extra2, desc->name, value, err);
+	return err;
 }
 
 /**

@@ -14,6 +14,8 @@
  * @min: smallest value allowed
  * @max: largest value allowed
  * @zero: 0 is allowed as well, and means "automatic"
+ * @accept: called with an allowed value before it applies, may sleep; NULL: none. Return: 0 or a
+ *	negative error, which rejects the value
  */
 struct hpcc_sysctl_desc {
 	const char *name;
@@ -22,6 +24,7 @@ struct hpcc_sysctl_desc {
 	unsigned int min;
 	unsigned int max;
 	bool zero;
+	int (*accept)(unsigned int value);
 };
 
 /**
