@@ -50,7 +50,7 @@ OWNERS = {
 # How the core would name a carrier, and for each folder its room of carriers and the files that may.
 CARRIER = re.compile(r"ioam|csig|(?<![a-z])ifa(?![a-z])|(?-i:INT-MD|INT_MD|\bhpcc_int_|(?<![A-Za-z])INT(?![A-Za-z]))", re.I)
 MAY_NAME = {
-    "kmod/hpcc": ("carrier/", "Kbuild", "netns/hpcc_counters.h", "netns/net.h", "netns/sysctl.c"),
+    "kmod/hpcc": ("carrier/", "Kbuild", "netns/hpcc_counters.h", "netns/load.c", "netns/net.h", "netns/sysctl.c"),
     "qdisc": ("stamp/", "Kbuild", "main.c", "tc/q_hpcc.c"),
 }
 

@@ -18,7 +18,6 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 
-#include "carrier/carrier.h"
 #include "common/setup.h"
 #include "control/agreement.h"
 #include "control/cc.h"
@@ -31,6 +30,7 @@
 #include "telemetry/identify.h"
 
 unsigned int hpcc_net_id __read_mostly;
+EXPORT_SYMBOL_GPL(hpcc_net_id);
 
 /* LOCAL_OUT is the first hook: the segment is as TCP built it, before any translation. LOCAL_IN is
  * the last hook: the segment is as TCP will receive it.
@@ -149,7 +149,6 @@ static struct pernet_operations hpcc_net_ops = {
 static int hpcc_up(void)
 {
 	int err;
-	int i;
 
 	err = hpcc_flow_init();
 	if (err)
@@ -158,14 +157,8 @@ static int hpcc_up(void)
 	if (err)
 		goto err_flow;
 	err = hpcc_netlink_init();
-	if (err)
-		goto err_pernet;
-	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-		if (hpcc_carriers[i]->init)
-			hpcc_carriers[i]->init();
-	return 0;
-
-err_pernet:
+	if (!err)
+		return 0;
 	unregister_pernet_subsys(&hpcc_net_ops);
 err_flow:
 	hpcc_flow_exit();
@@ -174,11 +167,6 @@ err_flow:
 
 static void hpcc_down(void)
 {
-	int i;
-
-	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-		if (hpcc_carriers[i]->exit)
-			hpcc_carriers[i]->exit();
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();
@@ -199,20 +187,15 @@ bool hpcc_is_up(void)
 {
 	return hpcc_setup_is_up(&hpcc_setup);
 }
+EXPORT_SYMBOL_GPL(hpcc_is_up);
 
 static int __init hpcc_init(void)
 {
-	int err = 0;
-	int i;
+	int err;
 
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
-	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-		if (!err && hpcc_carriers[i]->check)
-			err = hpcc_carriers[i]->check();
-	if (err)
-		return err;
 	hpcc_agreement_init();
 	hpcc_cc_init();
 	/* From here on sockets may run hpcc, so no later step may fail. */

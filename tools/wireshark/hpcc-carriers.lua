@@ -128,7 +128,7 @@ local c = {
 	proto = ProtoField.uint16("csig.ethertype", "EtherType", base.HEX),
 }
 csig.fields = c
-csig.prefs.tpid = Pref.uint("TPID", 0x88b5, "csig_tpid of the hosts")
+csig.prefs.tpid = Pref.uint("TPID", 0x88b5, "tpid of hpcc_csig")
 
 function csig.dissector(tvb, pinfo, root)
 	if tvb:len() < CSIG_LEN then

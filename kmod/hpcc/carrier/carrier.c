@@ -3,8 +3,8 @@
  * The table of carriers, and the choice of the carrier of a connection's requests: the TCP option,
  * or another one that its peer and its route allow.
  */
+#include <linux/module.h>
 #include <net/tcp.h>
-#include <hpcc/carrier/ifa.h>
 
 #include "carrier/carrier.h"
 #include "netns/links.h"
@@ -13,21 +13,46 @@
 
 const struct hpcc_carrier_ops hpcc_tcp_option;
 
-/* The other files of this directory are called through this table only. */
-const struct hpcc_carrier_ops *const hpcc_carriers[] = {
-	[HPCC_CARRIER_TCP] = &hpcc_tcp_option,
-	[HPCC_CARRIER_IOAM] = &hpcc_ioam,
-	[HPCC_CARRIER_INT] = &hpcc_int_md,
-	[HPCC_CARRIER_IFA] = &hpcc_ifa,
-	[HPCC_CARRIER_CSIG] = &hpcc_csig,
+/* By enum hpcc_carrier; &hpcc_tcp_option: the module of the carrier is not loaded. */
+const struct hpcc_carrier_ops __rcu *hpcc_carriers[] = {
+	[0 ... HPCC_CARRIER_MAX] = RCU_INITIALIZER(&hpcc_tcp_option),
 };
-
-static_assert(ARRAY_SIZE(hpcc_carriers) == HPCC_CARRIER_MAX + 1);
 
 /* Carriers by IP protocol, for those that have packet_in(). */
-const u8 hpcc_carrier_protocols[256] = {
-	[HPCC_IFA_PROTOCOL] = HPCC_CARRIER_IFA,
-};
+u8 hpcc_carrier_protocols[256];
+
+/**
+ * hpcc_carrier_register() - let connections use a carrier from now on
+ * @ops: the carrier; no other module has its number
+ *
+ * Context: last step of a module's init. Takes no lock: see common/setup.c.
+ * Return: always 0.
+ */
+int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
+{
+	rcu_assign_pointer(hpcc_carriers[ops->id], ops);
+	if (ops->packet_in)
+		WRITE_ONCE(hpcc_carrier_protocols[ops->protocol], ops->id);
+	set_bit(ops->id, &hpcc_carriers_loaded);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_carrier_register);
+
+/**
+ * hpcc_carrier_unregister() - stop the use of a carrier
+ * @ops: the carrier; no flow uses it
+ *
+ * Context: a module's exit; waits until no packet uses @ops.
+ */
+void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
+{
+	clear_bit(ops->id, &hpcc_carriers_loaded);
+	if (ops->packet_in)
+		WRITE_ONCE(hpcc_carrier_protocols[ops->protocol], HPCC_CARRIER_TCP);
+	rcu_assign_pointer(hpcc_carriers[ops->id], &hpcc_tcp_option);
+	synchronize_rcu();
+}
+EXPORT_SYMBOL_GPL(hpcc_carrier_unregister);
 
 /* ---- The choice ---- */
 
@@ -36,33 +61,41 @@ const u8 hpcc_carrier_protocols[256] = {
  * @net: network namespace
  * @carrier: carrier of the route to the sender
  *
+ * Context: RCU read side.
  * Return: HPCC_CAP_* of all carriers whose telemetry it accepts, and HPCC_CAP_PROBES if @carrier
  * needs it.
  */
 u16 hpcc_carrier_caps(const struct net *net, u8 carrier)
 {
-	u16 caps = hpcc_carriers[carrier]->probes_only ? HPCC_CAP_PROBES : 0;
+	u16 caps = hpcc_carrier_at(carrier)->probes_only ? HPCC_CAP_PROBES : 0;
+	const struct hpcc_carrier_ops *ops;
 	bool links = hpcc_links_known(net);
 	int i;
 
-	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-		if (hpcc_carriers[i]->needs_links ? links : i == carrier)
-			caps |= hpcc_carriers[i]->cap;
+	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--) {
+		ops = hpcc_carrier_at(i);
+		if (ops->needs_links ? links : i == carrier)
+			caps |= ops->cap;
+	}
 	return caps;
 }
 
-/* Return: the carrier of the connection's route, if the peer supports it, else the TCP option.
- * Probes need SACK.
+/* Return: the carrier of the connection's route, if its module is loaded, which is held then, and
+ * if the peer supports it; else the TCP option. Probes need SACK.
  */
 static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
-	u8 carrier = hpcc_peer_policy_of(sk).carrier;
-	const struct hpcc_carrier_ops *ops = hpcc_carriers[carrier];
+	const struct hpcc_carrier_ops *ops;
+	u8 carrier = HPCC_CARRIER_TCP;
 
-	if (!(caps & ops->cap) || (ops->probes_only && !tcp_is_sack(tcp_sk(sk))) ||
-	    (ops->ipv6_only &&
-	     inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr)))
-		return HPCC_CARRIER_TCP;
+	rcu_read_lock();
+	ops = hpcc_carrier_at(hpcc_peer_policy_of(sk).carrier);
+	if (caps & ops->cap && (!ops->probes_only || tcp_is_sack(tcp_sk(sk))) &&
+	    (!ops->ipv6_only ||
+	     inet_csk(sk)->icsk_af_ops->net_header_len == sizeof(struct ipv6hdr)) &&
+	    try_module_get(ops->owner))
+		carrier = ops->id;
+	rcu_read_unlock();
 	return carrier;
 }
 
@@ -82,17 +115,19 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_carrier_end() - let the TCP option carry requests from now on
  * @sk: socket, under its lock
- * @flow: its flow, with another carrier
+ * @flow: its flow, with another carrier, whose module may be unloaded then
  *
  * Return: whether probes may continue to carry requests.
  */
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_carrier_ops *ops = hpcc_carrier_of(flow);
+	bool probes = !ops->probes_only || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes);
 
 	WRITE_ONCE(flow->carrier, HPCC_CARRIER_TCP);
 	hpcc_count(sock_net(sk), ops->stopped);
-	return !ops->probes_only || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes);
+	module_put(ops->owner);
+	return probes;
 }
 
 /* ---- Segments ---- */
@@ -115,6 +150,7 @@ bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u3
 	*room = min(*room, space - n) & ~3U;
 	return true;
 }
+EXPORT_SYMBOL_GPL(hpcc_carrier_fits);
 
 /**
  * hpcc_carrier_of_request() - the carrier that has the records of a request
@@ -130,14 +166,17 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 						       const struct hpcc_opt *opt,
 						       const u8 *records)
 {
+	const struct hpcc_carrier_ops *ops;
 	int i;
 
 	/* Begin with the last row of the table: if a request is for a signal, a trace in the same
 	 * packet is not used.
 	 */
-	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-		if (hpcc_carriers[i]->carries && hpcc_carriers[i]->carries(flow, in, opt, records))
-			return hpcc_carriers[i];
+	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--) {
+		ops = hpcc_carrier_at(i);
+		if (ops->carries && ops->carries(flow, in, opt, records))
+			return ops;
+	}
 	return in->carrier;
 }
 
@@ -147,16 +186,17 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length; 0 if another CPU has taken the signal.
+ * Return: its length; 0 if another CPU has taken the signal, or if its carrier is unloaded.
  */
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 {
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	u32 signal = xchg(&flow->carrier_state.signal, 0);
+	const struct hpcc_carrier_ops *ops = hpcc_carrier_at(signal >> 16);
 
-	if (!signal)
+	if (!ops->report)
 		return 0;
 	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_carriers[signal >> 16]->report(signal), p + HPCC_OPT_HEAD_LEN);
+	put_unaligned_be64(ops->report(signal), p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
 }

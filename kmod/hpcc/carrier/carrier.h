@@ -5,6 +5,7 @@
 
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/module.h>
 #include <hpcc/carrier/ioam.h>
 #include <hpcc/wire/record.h>
 
@@ -40,6 +41,9 @@ struct hpcc_trace {
 
 /**
  * struct hpcc_carrier_ops - a carrier; all members of the TCP option are 0
+ * @owner: its module
+ * @id: enum hpcc_carrier
+ * @protocol: IP protocol of the packets for packet_in()
  * @cap: HPCC_CAP_* that the peer needs
  * @probes_only: only probes use the carrier. Their FORWARD has a record only if there is fill()
  * @apart: the peer's TCP does not receive its probes
@@ -54,12 +58,8 @@ struct hpcc_trace {
  * @stopped: counter of connections that returned to the TCP option
  *
  * Functions. A carrier that announces @cap has pull(); one that calls hpcc_trace_in() has hop();
- * one that @reflects has report(); one with a protocol of its own has packet_in(). All others may
- * be NULL. Module load and unload:
- *
- * @check: check module parameters; 0 or a negative error
- * @init: register handlers
- * @exit: unregister them
+ * one that @reflects has report(); one with a @protocol of its own has packet_in(). All others may
+ * be NULL.
  *
  * Sender, under the socket lock:
  *
@@ -89,6 +89,9 @@ struct hpcc_trace {
  * @report: the record of a REPORT that reflects a signal
  */
 struct hpcc_carrier_ops {
+	struct module *owner;
+	u8 id;
+	u8 protocol;
 	u16 cap;
 	bool probes_only;
 	bool apart;
@@ -96,10 +99,6 @@ struct hpcc_carrier_ops {
 	bool needs_links;
 	bool reflects;
 	enum hpcc_counter sent, received, ignored, unknown_link, stopped;
-
-	int (*check)(void);
-	void (*init)(void);
-	void (*exit)(void);
 
 	void (*begin)(const struct tcp_sock *tp, struct hpcc_flow *flow);
 	void (*acked)(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
@@ -133,14 +132,28 @@ struct hpcc_carrier_ops {
 	.ignored = HPCC_C_##id##_IGNORED,	\
 	.stopped = HPCC_C_##id##_STOPPED
 
-extern const struct hpcc_carrier_ops *const hpcc_carriers[];
-extern const u8 hpcc_carrier_protocols[256];
-extern const struct hpcc_carrier_ops hpcc_tcp_option, hpcc_ioam, hpcc_int_md, hpcc_ifa, hpcc_csig;
+extern const struct hpcc_carrier_ops __rcu *hpcc_carriers[HPCC_CARRIER_MAX + 1];
+extern const struct hpcc_carrier_ops hpcc_tcp_option;
+extern u8 hpcc_carrier_protocols[256];
 
-/* Operations of the carrier of a flow's requests. Context: any. */
+/* Operations of a carrier; those of the TCP option if its module is not loaded. Context: RCU read
+ * side; or socket lock, if the carrier is that of the socket's flow, which holds the module.
+ */
+static inline const struct hpcc_carrier_ops *hpcc_carrier_at(u8 carrier)
+{
+	return rcu_dereference_raw(hpcc_carriers[carrier]);
+}
+
+/* Operations of the carrier of a flow's requests. Context: as hpcc_carrier_at(). */
 static inline const struct hpcc_carrier_ops *hpcc_carrier_of(const struct hpcc_flow *flow)
 {
-	return hpcc_carriers[READ_ONCE(flow->carrier)];
+	return hpcc_carrier_at(READ_ONCE(flow->carrier));
+}
+
+/* Let go of the module of a flow's carrier. Context: the flow has no other user. */
+static inline void hpcc_carrier_put(const struct hpcc_flow *flow)
+{
+	module_put(hpcc_carrier_of(flow)->owner);
 }
 
 /* Whether data carry requests, but not in the TCP option. Context: socket lock. */
@@ -176,7 +189,17 @@ static inline u8 hpcc_carrier_of_packet(const struct sk_buff *skb, u8 pf)
 	u8 protocol = pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
 
 	return likely(protocol == IPPROTO_TCP) ? HPCC_CARRIER_TCP :
-						 hpcc_carrier_protocols[protocol];
+						 READ_ONCE(hpcc_carrier_protocols[protocol]);
+}
+
+/* packet_in() of struct hpcc_carrier_ops. Context: LOCAL_IN. */
+static inline bool hpcc_carrier_packet_in(u8 carrier, struct sk_buff *skb,
+					  const struct nf_hook_state *state)
+{
+	const struct hpcc_carrier_ops *ops = hpcc_carrier_at(carrier);
+
+	/* The module may be going away. */
+	return ops->packet_in && ops->packet_in(skb, state);
 }
 
 /* Whether hpcc_carrier_of_request() must look for a carrier beside the option of a request. */
@@ -190,6 +213,8 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 						       const struct hpcc_arrival *in,
 						       const struct hpcc_opt *opt,
 						       const u8 *records);
+int hpcc_carrier_register(const struct hpcc_carrier_ops *ops);
+void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops);
 void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
 u16 hpcc_carrier_caps(const struct net *net, u8 carrier);

@@ -40,8 +40,8 @@
 #include "telemetry/mailbox.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
-module_param_named(csig_tpid, hpcc_csig_tpid, ushort, 0444);
-MODULE_PARM_DESC(csig_tpid, "EtherType of CSIG tags, 1536 .. 65535 (34997, 0x88b5)");
+module_param_named(tpid, hpcc_csig_tpid, ushort, 0444);
+MODULE_PARM_DESC(tpid, "EtherType of CSIG tags, 1536 .. 65535 (34997, 0x88b5)");
 
 /* ---- Receiver: the tag ----------------------------------------------------- */
 
@@ -113,16 +113,20 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb)
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
-/* Process the packet at once. netif_rx() would queue it after all that arrived with it. */
+/* Process the packet at once. netif_rx() would queue it after all that arrived with it. A tag may
+ * arrive before tcp_hpcc is set up.
+ */
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
 			 struct net_device *orig_dev)
 {
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (!skb)
 		return NET_RX_DROP;
-	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb))
-		return netif_receive_skb(skb);
-	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
+	if (hpcc_is_up()) {
+		if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb))
+			return netif_receive_skb(skb);
+		hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
+	}
 	kfree_skb(skb);
 	return NET_RX_DROP;
 }
@@ -130,27 +134,6 @@ static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct pac
 static struct packet_type hpcc_csig_packet_type __read_mostly = {
 	.func = hpcc_csig_rcv,
 };
-
-static int hpcc_csig_check(void)
-{
-	if (hpcc_csig_tpid < HPCC_CSIG_TPID_MIN || hpcc_csig_tpid == ETH_P_IP ||
-	    hpcc_csig_tpid == ETH_P_IPV6 || eth_type_vlan(htons(hpcc_csig_tpid))) {
-		pr_err("tcp_hpcc: csig_tpid: has to be 1536 .. 65535, and neither IP nor VLAN\n");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static void hpcc_csig_init(void)
-{
-	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
-	dev_add_pack(&hpcc_csig_packet_type);
-}
-
-static void hpcc_csig_exit(void)
-{
-	dev_remove_pack(&hpcc_csig_packet_type);
-}
 
 /* ---- Receiver: the signal -------------------------------------------------- */
 
@@ -229,17 +212,42 @@ static bool hpcc_csig_report_in(struct hpcc_flow *flow, const struct net *net,
 /* Receivers drop data with a tag. The MTU does not count the tag, and a probe is far shorter: it
  * always fits.
  */
-const struct hpcc_carrier_ops hpcc_csig = {
+static const struct hpcc_carrier_ops hpcc_csig = {
+	.owner		= THIS_MODULE,
+	.id		= HPCC_CARRIER_CSIG,
 	.cap		= HPCC_CAP_CSIG,
 	.probes_only	= true,
 	.reflects	= true,
 	HPCC_CARRIER_COUNTERS(CSIG),
-	.check		= hpcc_csig_check,
-	.init		= hpcc_csig_init,
-	.exit		= hpcc_csig_exit,
 	.fill		= hpcc_csig_fill,
 	.report_in	= hpcc_csig_report_in,
 	.carries	= hpcc_csig_carries,
 	.pull		= hpcc_csig_pull,
 	.report		= hpcc_csig_report,
 };
+
+static int __init hpcc_csig_init(void)
+{
+	if (hpcc_csig_tpid < HPCC_CSIG_TPID_MIN || hpcc_csig_tpid == ETH_P_IP ||
+	    hpcc_csig_tpid == ETH_P_IPV6 || eth_type_vlan(htons(hpcc_csig_tpid))) {
+		pr_err("hpcc_csig: tpid: has to be 1536 .. 65535, and neither IP nor VLAN\n");
+		return -EINVAL;
+	}
+	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
+	dev_add_pack(&hpcc_csig_packet_type);
+	return hpcc_carrier_register(&hpcc_csig);
+}
+
+static void __exit hpcc_csig_exit(void)
+{
+	hpcc_carrier_unregister(&hpcc_csig);
+	dev_remove_pack(&hpcc_csig_packet_type);
+}
+
+module_init(hpcc_csig_init);
+module_exit(hpcc_csig_exit);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("CSIG as a carrier of HPCC++ telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -35,6 +35,8 @@
 #include "common/peek.h"
 #include "netns/links.h"
 
+static const struct hpcc_carrier_ops hpcc_ifa;
+
 /* Both IFA headers, a TCP header, and the longest metadata stack that Current Length can state. */
 #define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
 
@@ -234,10 +236,13 @@ static bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *st
 	return flow;
 }
 
-const struct hpcc_carrier_ops hpcc_ifa = {
+static const struct hpcc_carrier_ops hpcc_ifa = {
+	.owner		= THIS_MODULE,
+	.id		= HPCC_CARRIER_IFA,
 	.cap		= HPCC_CAP_IFA,
 	.probes_only	= true,
 	.apart		= true,
+	.protocol	= HPCC_IFA_PROTOCOL,
 	.needs_links	= true,
 	HPCC_CARRIER_COUNTERS(IFA),
 	.unknown_link	= HPCC_C_IFA_UNKNOWN_LINK,
@@ -247,3 +252,10 @@ const struct hpcc_carrier_ops hpcc_ifa = {
 	.pull		= hpcc_ifa_pull,
 	.hop		= hpcc_ifa_take_hop,
 };
+
+module_driver(hpcc_ifa, hpcc_carrier_register, hpcc_carrier_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("IFA 2.0 as a carrier of HPCC++ telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

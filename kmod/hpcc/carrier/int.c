@@ -43,6 +43,8 @@
 #include "common/peek.h"
 #include "netns/links.h"
 
+static const struct hpcc_carrier_ops hpcc_int_md;
+
 /* The largest window that TCP can advertise, 65535 << 14. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
 
@@ -176,7 +178,9 @@ static void hpcc_int_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	hpcc_stack_pull(flow, in, opt, &t);
 }
 
-const struct hpcc_carrier_ops hpcc_int_md = {
+static const struct hpcc_carrier_ops hpcc_int_md = {
+	.owner		= THIS_MODULE,
+	.id		= HPCC_CARRIER_INT,
 	.cap		= HPCC_CAP_INT,
 	.probes_only	= true,
 	.apart		= true,
@@ -189,3 +193,10 @@ const struct hpcc_carrier_ops hpcc_int_md = {
 	.pull		= hpcc_int_pull,
 	.hop		= hpcc_int_take,
 };
+
+module_driver(hpcc_int_md, hpcc_carrier_register, hpcc_carrier_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("INT-MD as a carrier of HPCC++ telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

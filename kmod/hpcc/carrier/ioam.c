@@ -27,6 +27,8 @@
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
+static const struct hpcc_carrier_ops hpcc_ioam;
+
 static_assert(HPCC_LINK_NODE_MAX < HPCC_IOAM_U24_NONE);
 static_assert(HPCC_LINK_PORT_MAX < HPCC_IOAM_U16_NONE);
 
@@ -99,7 +101,7 @@ static bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	struct hpcc_ioam_flow *own = hpcc_ioam_flow(flow);
 
-	if (!hpcc_carrier_in_data(flow))
+	if (flow->carrier_state.paused || flow->probes)
 		return false;
 	if (!own->confirmed)
 		return true;
@@ -195,7 +197,9 @@ static void hpcc_ioam_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 }
 
-const struct hpcc_carrier_ops hpcc_ioam = {
+static const struct hpcc_carrier_ops hpcc_ioam = {
+	.owner		= THIS_MODULE,
+	.id		= HPCC_CARRIER_IOAM,
 	.cap		= HPCC_CAP_IOAM,
 	.ipv6_only	= true,
 	.needs_links	= true,
@@ -211,3 +215,10 @@ const struct hpcc_carrier_ops hpcc_ioam = {
 	.pull		= hpcc_ioam_pull,
 	.hop		= hpcc_ioam_hop,
 };
+
+module_driver(hpcc_ioam, hpcc_carrier_register, hpcc_carrier_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("IOAM as a carrier of HPCC++ telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -2,6 +2,7 @@
 /*
  * What a receiver of traces and stacks keeps of a path, and how their hops become load records.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 #include <hpcc/carrier/ifa.h>
@@ -16,14 +17,14 @@
  * @lock: covers the other members
  * @seen_ns: when the last valid trace arrived
  * @hops: number of nodes in that trace, or in a longer one that failed later
- * @ops: carrier that filled @link
+ * @id: enum hpcc_carrier, which filled @link
  * @link: links by hop - 1; from @hops on bps is 0: no history
  */
 struct hpcc_trace_rx {
 	spinlock_t lock;	/* covers the other members */
 	u64 seen_ns;
 	int hops;
-	const struct hpcc_carrier_ops *ops;
+	u8 id;
 	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
 };
 
@@ -72,9 +73,9 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
 
 	t->now_ns = ktime_get_ns();
 	t->age_ns = t->now_ns - rx->seen_ns;
-	if (rx->ops != t->ops)
+	if (rx->id != t->ops->id)
 		hpcc_trace_restart(rx, 0);
-	rx->ops = t->ops;
+	rx->id = t->ops->id;
 	for (nr = 1; nr <= t->hops; nr++) {
 		err = t->ops->hop(t, nr, &rx->link[nr - 1], &r);
 		if (err) {
@@ -124,6 +125,7 @@ bool hpcc_trace_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			       err == -ENOENT ? t->ops->unknown_link : t->ops->ignored);
 	return !err;
 }
+EXPORT_SYMBOL_GPL(hpcc_trace_in);
 
 /**
  * hpcc_stack_pull() - store the records of a stack until they can be echoed
@@ -147,3 +149,4 @@ void hpcc_stack_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	all.nr = t->hops;
 	hpcc_forward_in(flow, &all, records, NULL, 0);
 }
+EXPORT_SYMBOL_GPL(hpcc_stack_pull);

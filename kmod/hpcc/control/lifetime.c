@@ -49,6 +49,7 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_access_pointer(flow->rx);
 
+	hpcc_carrier_put(flow);
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
 	kfree(rcu_access_pointer(flow->remote));

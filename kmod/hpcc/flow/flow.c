@@ -8,6 +8,7 @@
  * random key. Each network namespace also has an array of its own flows, so that a dump of one
  * namespace does not visit the flows of others.
  */
+#include <linux/export.h>
 #include <linux/mm.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
@@ -192,7 +193,7 @@ bool hpcc_flow_publish(struct hpcc_flow *flow)
 	struct hpcc_net *hn = hpcc_pernet(sock_net(flow->sk));
 
 	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b, GFP_ATOMIC | __GFP_NOWARN))
-		kmem_cache_free(hpcc_flow_cache, flow);
+		hpcc_flow_free(&flow->rcu);
 	else if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
 		hpcc_flow_forget(flow);
 	else
@@ -227,6 +228,7 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
 	return rhashtable_lookup(&hpcc_flows, &sk, hpcc_flow_params);
 }
+EXPORT_SYMBOL_GPL(hpcc_flow_find);
 
 /**
  * hpcc_flow_from() - the first flow whose number is @id or more

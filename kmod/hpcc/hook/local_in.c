@@ -31,6 +31,7 @@
  * The hook removes our options (option_in.c) from the segment: with them TCP would leave its fast
  * path for each segment, and could not merge segments in its backlog.
  */
+#include <linux/export.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/rcupdate.h>
@@ -178,6 +179,7 @@ struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 	}
 	return sk_fullsock(sk) ? sk : NULL;
 }
+EXPORT_SYMBOL_GPL(hpcc_arrival_sock);
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
@@ -215,6 +217,7 @@ bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 	       (!after(ack, hpcc_peek(tp->snd_nxt)) || !after(ack, READ_ONCE(flow->snd_end))) &&
 	       !before(ack, hpcc_peek(tp->snd_una) - old);
 }
+EXPORT_SYMBOL_GPL(hpcc_ack_ok);
 
 /* Whether sequence and ACK number of a segment are acceptable. */
 static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
@@ -239,6 +242,7 @@ bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 	return ipv6_hdr(in->skb)->hop_limit >=
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
+EXPORT_SYMBOL_GPL(hpcc_ttl_ok);
 
 /* Update the TCP checksum for @n option bytes that leave the header. @th is still unchanged. The
  * pseudo header has a length, too.
@@ -307,6 +311,7 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 				     struct hpcc_arrival *in, int at, u32 pos)
 {
+	const struct hpcc_carrier_ops *ops;
 	struct hpcc_opt opt;
 	int ret = -ENOENT;
 	int i;
@@ -314,9 +319,11 @@ static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 	if (at >= 0 && in->opts[at] == flow->kind &&
 	    !hpcc_opt_decode(in->opts + at, pos - at, &opt) &&
 	    hpcc_ack_ok(flow, tcp_sk(sk), in) && hpcc_ttl_ok(sk, in))
-		for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
-			if (ret == -ENOENT && hpcc_carriers[i]->outside_in)
-				ret = hpcc_carriers[i]->outside_in(sk, flow, in, &opt, at, pos);
+		for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP && ret == -ENOENT; i--) {
+			ops = hpcc_carrier_at(i);
+			if (ops->outside_in)
+				ret = ops->outside_in(sk, flow, in, &opt, at, pos);
+		}
 	if (ret == -ENOENT)
 		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
 	return ret > 0;
@@ -399,7 +406,7 @@ unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook
 		return NF_ACCEPT;
 	carrier = hpcc_carrier_of_packet(skb, state->pf);
 	if (unlikely(carrier))
-		return hpcc_carriers[carrier]->packet_in(skb, state) ? NF_STOLEN : NF_ACCEPT;
+		return hpcc_carrier_packet_in(carrier, skb, state) ? NF_STOLEN : NF_ACCEPT;
 	if (!hpcc_packet_in(skb, state))
 		return NF_ACCEPT;
 	consume_skb(skb);

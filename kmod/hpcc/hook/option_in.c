@@ -7,6 +7,7 @@
  * or the answer to a request of this end. Any other option is counted and left in the segment: it
  * may belong to another experiment.
  */
+#include <linux/export.h>
 #include <net/tcp.h>
 #include <hpcc/wire/record.h>
 
@@ -246,3 +247,4 @@ void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ar
 	hpcc_options_in(flow, in, at, pos);
 	hpcc_probe_arrived(sk, flow);
 }
+EXPORT_SYMBOL_GPL(hpcc_stack_in);

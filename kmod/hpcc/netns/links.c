@@ -5,6 +5,7 @@
  * (table.c).
  */
 #include <linux/bsearch.h>
+#include <linux/export.h>
 #include <linux/hpcc.h>
 #include <linux/sizes.h>
 
@@ -42,6 +43,7 @@ const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u1
 	return table ? __inline_bsearch(&key, table->entries, table->nr, sizeof(key),
 					hpcc_link_cmp) : NULL;
 }
+EXPORT_SYMBOL_GPL(hpcc_link_find);
 
 /**
  * hpcc_links_known() - whether the table of links has any entry
@@ -51,6 +53,7 @@ bool hpcc_links_known(const struct net *net)
 {
 	return rcu_access_pointer(hpcc_pernet(net)->tables[HPCC_TABLE_LINKS]);
 }
+EXPORT_SYMBOL_GPL(hpcc_links_known);
 
 /* ---- Netlink ------------------------------------------------------------------------ */
 

@@ -169,6 +169,8 @@ struct hpcc_net {
 	struct hpcc_agreements *retired_agreements;
 };
 
+/* Bit mask of enum hpcc_carrier; carrier/ writes it by set_bit() and clear_bit(). */
+extern unsigned long hpcc_carriers_loaded;
 extern unsigned int hpcc_net_id;
 extern const char * const hpcc_counter_names[__HPCC_C_MAX];
 
@@ -235,6 +237,8 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 }
 
 bool hpcc_is_up(void);
+int hpcc_carrier_load(unsigned int carrier);
+int hpcc_carriers_load_links(void);
 int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
 

@@ -12,6 +12,7 @@
  *
  * IPv4 addresses are IPv4-mapped IPv6 addresses, as in all of this module.
  */
+#include <linux/export.h>
 #include <net/ipv6.h>
 #include <hpcc/compat.h>
 
@@ -74,6 +75,7 @@ struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct
 	rcu_read_unlock();
 	return policy;
 }
+EXPORT_SYMBOL_GPL(hpcc_peer_policy_for);
 
 /**
  * hpcc_peer_policy_of() - parameters of a connection, by the address of its peer
@@ -144,7 +146,10 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 	}
 	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
 	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
-	return 0;
+	if (!carrier || !hpcc_carrier_load(nla_get_u32(carrier)))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, carrier, "the carrier's module is not loaded");
+	return -ENOENT;
 }
 
 static int hpcc_route_put(struct sk_buff *skb, const void *entry)

@@ -2,6 +2,7 @@
 /*
  * Outgoing segments in LOCAL_OUT: the room for options, and how to add options.
  */
+#include <linux/export.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/dst.h>
@@ -165,6 +166,7 @@ void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 	sum = csum_add(sum, (__force __wsum)htonl(old_len + n));
 	th->check = ~csum_fold(sum);
 }
+EXPORT_SYMBOL_GPL(hpcc_segment_checksum);
 
 /* Update the jumbo payload option of an IPv6 packet, if it is the first option after the IPv6
  * header: kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
@@ -201,6 +203,7 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 		ipv6_hdr(skb)->payload_len = htons(skb->len - sizeof(struct ipv6hdr));
 	}
 }
+EXPORT_SYMBOL_GPL(hpcc_set_ip_length);
 
 /**
  * hpcc_segment_put() - append options to the existing ones, and make room after the TCP header
@@ -231,3 +234,4 @@ bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 
 	seg->thlen += len;
 	return true;
 }
+EXPORT_SYMBOL_GPL(hpcc_segment_put);

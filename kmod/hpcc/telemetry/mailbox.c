@@ -22,6 +22,7 @@
  * hpcc_flow.echo.head; a request with another scale clears them first. If two CPUs run LOCAL_IN for
  * one flow at once, words of two heads may mix: then one sample is wrong.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 
@@ -317,6 +318,7 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 	WRITE_ONCE(flow->hops, opt->hops);
 	hpcc_path_resize(flow, opt->hops);
 }
+EXPORT_SYMBOL_GPL(hpcc_echo_in);
 
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
 
@@ -395,6 +397,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		hpcc_put_map(flow->echo.records, hpcc_phase_quiet(opt, written, full),
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
 }
+EXPORT_SYMBOL_GPL(hpcc_forward_in);
 
 /* Add all stored quiet marks to @map, the mark of one hop. Skip hops in @written, which are in the
  * echo already.
