@@ -1,0 +1,181 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""The modules of carriers, kmod/hpcc/netns/load.c and kmod/hpcc/carrier/carrier.c: who loads them, and when they can
+be unloaded. Test X_NAME runs X with one carrier.
+"""
+
+import errno
+import itertools
+import sys
+
+from ifa import GOOD as IFA_HOPS
+from ifa import receiver as ifa_receiver
+from int import GOOD as INT_HOPS
+from int import receiver as int_receiver
+from int import stack
+from ioam import node, trace
+from ioam import receiver as ioam_receiver
+from lib.genl import Refused
+from lib.kernel import unload, users
+from lib.ktap import defer, each, expect, main
+from lib.net import Netns
+from lib.packet import ECHO, FORWARD, option
+from lib.path import CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, set_links, set_routes
+from lib.peer import SCALE
+from lib.tcp import pattern, transfer
+
+LINK = 1, 1, 10**9
+
+
+def loaded():
+    """Return the carriers whose modules are loaded."""
+    return [name for name in CARRIERS if users(f"hpcc_{name}") is not None]
+
+
+def fresh():
+    """Return a namespace; no module of a carrier is loaded."""
+    ns = Netns()
+    for name in loaded():
+        expect(f"unload {name}", unload(ns, 60, f"hpcc_{name}"), True)
+    return ns
+
+
+def triggers(name):
+    """Return what loads a carrier, by name: a function that gets a namespace, and what is loaded afterwards."""
+    number = CARRIERS[name]["carrier"]
+    return {"sysctl": (lambda ns: ns.sysctl("net.hpcc.carrier", number), [name]),
+            "route": (lambda ns: set_routes(ns, f"10.0.0.0/8 - {number}"), [name])} | \
+        ({} if name == "csig" else {"link": (lambda ns: set_links(ns, LINK), ["ioam", "int", "ifa"])})
+
+
+@each(*CARRIERS)
+def asked_for(name):
+    """tcp_hpcc alone has no carrier. The sysctl and a route load their carrier, and a link loads all carriers that need
+    links; no other request loads any.
+    """
+    for what, (trigger, found) in triggers(name).items():
+        ns = fresh()
+        ns.sysctl("net.hpcc.carrier", 0)
+        set_routes(ns, "10.0.0.0/8 1 0")
+        ns.hpcc().set("link-set", replace=True)
+        expect(f"loaded before {what}", loaded(), [])
+        trigger(ns)
+        expect(f"loaded by {what}", loaded(), found)
+
+
+def refused(function, ns):
+    """Return the error and the message of a request that has to fail."""
+    try:
+        function(ns)
+    except Refused as error:
+        return error.number, error.message
+    except OSError as error:
+        return error.errno, None
+    return None
+
+
+@each(*CARRIERS)
+def not_installed(name):
+    """If modprobe fails, a request for a carrier fails with ENOENT and changes nothing."""
+    ns = fresh()
+    defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
+    ns.sysctl("kernel.modprobe", "/bin/false")
+    says = {"sysctl": None, "route": "the carrier's module is not loaded",
+            "link": "no module of a carrier that uses links is loaded"}
+    for what, (trigger, _) in triggers(name).items():
+        expect(what, refused(trigger, ns), (errno.ENOENT, says[what]))
+    expect("changed", (loaded(), ns.sysctl("net.hpcc.carrier"), get_routes(ns), get_links(ns)), ([], "0", [], []))
+
+
+@each(*CARRIERS)
+def held_by_flow(name):
+    """A module cannot be unloaded while a flow uses its carrier, but while it is configured. Then new connections use
+    the TCP option.
+    """
+    fresh()
+    path = carrier_path(name)
+    ends = path.connect()
+    transfer((*ends, pattern(300000)))
+    expect("unload under a flow", unload(path.a, name=f"hpcc_{name}"), False)
+    for end in ends:
+        end.close()
+    expect("unload", unload(path.a, 60, f"hpcc_{name}"), True)
+    before = path.a.counters()
+    transfer((*path.connect(5001), pattern(300000)))
+    expect("sent since", (path.a.counters() - before).get(name + "_sent", 0), 0)
+    expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+    path.no_errors()
+
+
+def send_ioam(peer):
+    """Send a request with a trace."""
+    peer.header = trace((node(1), node(2)))
+    peer.send(option(FORWARD, (), SCALE), b"x")
+
+
+# A host that receives a carrier, and how its peer sends telemetry.
+RECEIVERS = {"ioam": (ioam_receiver, send_ioam),
+             "int": (int_receiver, lambda peer: peer.int(stack(INT_HOPS))),
+             "ifa": (ifa_receiver, lambda peer: peer.ifa(IFA_HOPS))}
+
+
+@each(*RECEIVERS)
+def receiver_unloads(name):
+    """A receiver may unload a carrier that its peer uses: it ignores telemetry until the module is loaded again, and data
+    arrive.
+    """
+    fresh()
+    receiver, send = RECEIVERS[name]
+    peer = receiver()
+    for there in True, False, True:
+        if there:
+            set_links(peer.ns, LINK)
+        else:
+            expect("unload", unload(peer.ns, name=f"hpcc_{name}"), True)
+        peer.read_all()
+        before = peer.ns.counters()
+        send(peer)
+        echoes = [len(seg.telemetry(ECHO).records) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+        moved = (peer.ns.counters() - before).get(name + "_received", 0)
+        expect(f"echoed records, received, while loaded is {there}", (echoes, moved), ([2], 1) if there else ([], 0))
+    peer.header = b""
+    peer.send(b"", b"data")
+    expect("data", peer.sock.recv(100)[-4:], b"data")
+
+
+def test_orders():
+    """Carriers come and go in several orders under a connection that uses the TCP option."""
+    path = Path(6, host_mbps=MBPS)
+    for number in 1, 2:
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(number, f"hpcc rate {MBPS}mbit delay 20us node {number} port {port} stamp tcp,ioam,int,ifa", dev)
+    client, server = path.connect()
+    names, ports, ends = list(CARRIERS), itertools.count(5001), {}
+
+    def load(name):
+        for ns in path.hosts:
+            ns.sysctl("net.hpcc.carrier", CARRIERS[name]["carrier"])
+            set_links(ns, *[(number, port, MBPS * 10**6) for number in (1, 2) for port in (1, 2)] if name != "csig" else ())
+        ends[name] = path.connect(next(ports))
+
+    def remove(name):
+        for end in ends.pop(name):
+            end.close()
+        expect(f"unload {name}", unload(path.a, 60, f"hpcc_{name}"), True)
+
+    for first, last in (names, names), (names, names[::-1]), (names[::-1], names[2:] + names[:2]):
+        fresh()
+        steps = [(load, name) for name in first] + [(remove, name) for name in last]
+        while steps:
+            ways = [(*pair, pattern(100000)) for pair in ends.values()]
+            transfer((client, server, pattern(300000)), *ways)
+            function, name = steps.pop(0)
+            function(name)
+    expect("mode, hops", (path.a.flow(client)["mode"], path.a.flow(client)["hops"]), ("telemetry", 2))
+    for name in "ioam", "int", "ifa":
+        expect(f"{name} was used", path.a.counters()[name + "_sent"] > 0, True)
+    path.no_errors()
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
