@@ -32,76 +32,76 @@ struct command {
 	const char	*options;	/* help text of each option */
 };
 
-#define HELP_JSON	"\t--json                print the same for programs\n"
+#define HELP_JSON	"\t--json                print JSON\n"
 #define HELP_FLOWS \
 	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow;\n" \
-	"\t                      one alone may be either end\n" \
-	"\tCOOKIE                the flow's number, which \"hpccmon flow\" shows\n"
+	"\t                      a single one matches either end\n" \
+	"\tCOOKIE                number of the flow in the output of \"hpccmon flow\"\n"
 #define HELP_TABLE \
 	"\tset, del, flush       add or change an entry, delete one, delete all: CAP_NET_ADMIN\n" \
-	"\tload FILE             replace all by the lines that show printed; -: standard input\n" \
-	"\t--json                show the same for programs\n"
+	"\tload FILE             replace all entries by the lines of FILE, as show prints them; -: standard input\n" \
+	"\t--json                show JSON\n"
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]",
-	  "fallbacks, returns, muted flows and changes of paths, as they happen",
+	  "print fallbacks, returns, muted flows and path changes as they happen",
 	  HELP_JSON
-	  "\t-c, --count=N         end after N of them\n"
+	  "\t-c, --count=N         end after N events\n"
 	  HELP_FLOWS },
 	{ "export", cmd_export, "[--flows[=N] [--names]] "
 	  "[--textfile=FILE|--listen=ADDR:PORT [--host=NAME[,NAME]...]]",
-	  "what Prometheus stores: counters, flows and hops",
-	  "\t--flows[=N]           N flows (default: 100) and their hops as well\n"
-	  "\t--names               with --flows: node and port of links; needs CAP_NET_ADMIN\n"
-	  "\t--textfile=FILE       write it to FILE, once; - is standard output\n"
-	  "\t--listen=ADDR:PORT    answer by HTTP (default: 127.0.0.1:4722) until Ctrl-C\n"
-	  "\t--host=NAME[,NAME]... further names of this host in requests\n" },
+	  "export counters, flows and hops to Prometheus",
+	  "\t--flows[=N]           also export N flows (default: 100) and their hops\n"
+	  "\t--names               with --flows: also export node and port of links; needs CAP_NET_ADMIN\n"
+	  "\t--textfile=FILE       write to FILE, once; -: standard output\n"
+	  "\t--listen=ADDR:PORT    serve HTTP at this address until Ctrl-C (default: 127.0.0.1:4722)\n"
+	  "\t--host=NAME[,NAME]... other host names that requests may use\n" },
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]",
-	  "which hop holds each flow, and all else that is known of it",
+	  "show the state of each flow, and the hop that limits it",
 	  HELP_JSON
-	  "\t--names               ask links for node, port and speed; needs CAP_NET_ADMIN\n"
+	  "\t--names               request node, port and speed of the links; needs CAP_NET_ADMIN\n"
 	  HELP_FLOWS },
 	{ "link", cmd_link, "[--json] [show] | set node NODE port PORT rate RATE "
 	  "[unit BYTES] | del node NODE port PORT | flush | load FILE",
-	  "what receivers of IOAM, INT and IFA know of links",
+	  "show or change the links that receivers of IOAM, INT and IFA know",
 	  HELP_TABLE
-	  "\trate RATE             B, such as 100gbit; without a unit it is bit/s\n"
-	  "\tunit BYTES            that the switch counts its queue by (default: 1)\n" },
+	  "\trate RATE             B, such as 100gbit (default unit: bit/s)\n"
+	  "\tunit BYTES            unit of the queue length that the switch reports (default: 1)\n" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
-	  "the switches on the way to a host, and their load",
+	  "show the switches on the path to a host, and their load",
 	  HELP_JSON
-	  "\t-p, --port=PORT       where no flow goes there, connect to this port and send some bytes\n"
+	  "\t-p, --port=PORT       if there is no flow to HOST, connect to this port and send some bytes\n"
 	  "\tHOST                  a name or an address\n" },
 	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]",
-	  "draw what \"hpccmon record\" wrote to FILE",
+	  "plot a file that \"hpccmon record\" wrote",
 	  HELP_JSON
-	  "\t-o, --output=FILE.svg write it there (default: FILE with .svg as its ending)\n"
+	  "\t-o, --output=FILE.svg write the plot to this file (default: FILE with the suffix .svg)\n"
 	  HELP_FLOWS },
 	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [--no-acks] "
 	  "[--buffer=KB] [LOCAL|COOKIE] [PEER]",
-	  "write W, U and the load of each hop to a file, over time",
-	  "\t--json                write an object on each line, not CSV\n"
-	  "\t-o, --output=FILE     where to; - is standard output\n"
+	  "record W, U and the load of each hop over time in a file",
+	  "\t--json                write one JSON object per line instead of CSV\n"
+	  "\t-o, --output=FILE     write to FILE; -: standard output\n"
 	  "\t-t, --time=S          end after S seconds (default: at Ctrl-C)\n"
-	  "\t-d, --delay=S         look each S seconds (default: 0.1)\n"
-	  "\t--no-acks             no line for each ACK\n"
-	  "\t-b, --buffer=KB       room for ACKs that wait (default: 16384)\n"
+	  "\t-d, --delay=S         read the flows every S seconds (default: 0.1)\n"
+	  "\t--no-acks             write no line for each ACK\n"
+	  "\t-b, --buffer=KB       size of the buffer for ACKs (default: 16384)\n"
 	  HELP_FLOWS },
 	{ "route", cmd_route, "[--json] [show] | set prefix PREFIX [where WHERE] "
 	  "[carrier CARRIER] | del prefix PREFIX | flush | load FILE",
-	  "who computes W and what carries telemetry, by the peer's address",
+	  "show or set who computes W and what carries telemetry, per prefix of peers",
 	  HELP_TABLE
-	  "\twhere WHERE           sender or receiver (default: as net.hpcc.where)\n"
-	  "\tcarrier CARRIER       tcp, ioam, int, ifa or csig (default: as net.hpcc.carrier)\n" },
+	  "\twhere WHERE           sender or receiver (default: net.hpcc.where)\n"
+	  "\tcarrier CARRIER       tcp, ioam, int, ifa or csig (default: net.hpcc.carrier)\n" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 	  "[LOCAL|COOKIE] [PEER]",
-	  "all flows as a table that changes; q quits",
-	  "\t--json                print the same for programs, once\n"
+	  "show a table of all flows and update it; q quits",
+	  "\t--json                print JSON, once\n"
 	  "\t--once                print the table once\n"
-	  "\t-d, --delay=S         look each S seconds (default: 1)\n"
-	  "\t-s, --sort=COLUMN     order by this column\n"
-	  "\t-r, --reverse         in the other order\n"
-	  "\t-f, --filter=TEXT     only flows with this in an end, the mode or the reason\n"
+	  "\t-d, --delay=S         update every S seconds (default: 1)\n"
+	  "\t-s, --sort=COLUMN     sort by this column\n"
+	  "\t-r, --reverse         reverse the order\n"
+	  "\t-f, --filter=TEXT     only flows whose addresses, mode or reason contain TEXT\n"
 	  HELP_FLOWS },
 };
 

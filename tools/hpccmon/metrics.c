@@ -248,7 +248,7 @@ static void put_flow_modes(FILE *to, const struct snapshot *snap)
 	unsigned int i;
 
 	head(to, "hpcc_flow_info", "gauge",
-	     "1; which response a flow runs, and why it fell back last.");
+	     "Always 1. The labels are the response that the flow runs, and the reason of its last fallback.");
 	for (i = 0; i < snap->nr_shown; i++) {
 		flow = &snap->shown[i].flow;
 		fprintf(to, "hpcc_flow_info{%s,mode=\"%s\",fell_back=\"%s\"} 1\n",

@@ -94,7 +94,7 @@ static void take(struct maker *m, struct path *path, uint32_t len, uint32_t part
 	if (!is_ours(m, p, len))
 		return;
 	if (path->nr == ARRIVALS_MAX)
-		die("more arrives than was sent");
+		die("more packets arrived than were sent");
 	path->arrivals[path->nr++] = (struct arrival){ path->used, len, partial };
 	path->used += (len + 15) & ~15U;
 }
@@ -141,14 +141,14 @@ static void receive(struct maker *m, struct path *path, uint32_t number)
 			path->size = path->size * 2 + (1 << 20);
 			path->bytes = realloc(path->bytes, path->size);
 			if (!path->bytes)
-				die("memory");
+				die("no memory");
 		}
 		len = m->bare ? receive_tun(path->rx, path->bytes + path->used) :
 			receive_socket(path->rx, path->bytes + path->used, &partial);
 		if (len < 0) {
 			if (errno == EAGAIN)
 				return;
-			die("what should arrive");
+			die("receiving a packet");
 		}
 		if (len)
 			take(m, path, len, partial, number);
@@ -168,8 +168,8 @@ static void wait_for(struct maker *m, struct path *path, uint32_t number)
 			return;
 		if (poll(&pfd, 1, PATIENCE_MS) < 1) {
 			errno = 0;
-			die(path == paths ? "the port lost the end of a batch" :
-			    "the other path lost the end of a batch");
+			die(path == paths ? "the port lost the last packet of a batch" :
+			    "the reference path lost the last packet of a batch");
 		}
 	}
 }
@@ -218,7 +218,7 @@ static uint32_t compare(const struct options *o, struct tally *tally, uint64_t d
 		const struct arrival *a = &dut->arrivals[i], *b = &other->arrivals[i];
 		const uint8_t *got = dut->bytes + a->at;
 		const uint8_t *want = other->bytes + b->at;
-		const char *why = a->len != b->len ? "another length" :
+		const char *why = a->len != b->len ? "wrong length" :
 			judge(&o->rules, want, got, a->len, a->partial, tally);
 
 		if (!why)
@@ -231,7 +231,7 @@ static uint32_t compare(const struct options *o, struct tally *tally, uint64_t d
 	}
 	if (dut->nr == other->nr)
 		return wrong;
-	printf("frames from %" PRIu64 ": %u arrive, %u on the other path\n", done, dut->nr,
+	printf("frames from %" PRIu64 ": %u arrived, %u on the reference path\n", done, dut->nr,
 	       other->nr);
 	return wrong + 1;
 }
@@ -245,7 +245,7 @@ static void open_pair(const char *names, int protocol, int fds[2])
 	snprintf(buf, sizeof(buf), "%s", names);
 	second = strchr(buf, ',');
 	if (!second)
-		die("two devices are needed");
+		die("needs two devices");
 	*second++ = 0;
 	fds[0] = open_packet(buf, protocol);
 	fds[1] = open_packet(second, protocol);
@@ -302,7 +302,7 @@ static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number,
 			receive(m, path, number);
 	}
 	if (!path->done)
-		die("nothing leaves the port");
+		die("no packet leaves the port");
 	return sent;
 }
 
