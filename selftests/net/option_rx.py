@@ -735,13 +735,22 @@ def test_partial_elsewhere():
     with peer.ns:
         raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
     defer(raw.close)
+    sent = 0
     for start, offset, kept in (20, 16, 0), (-4, 0, 1), (0, 10, 1), (24, 12, 1):
         peer.start, peer.offset = start, offset
-        peer.send(option(FORWARD, [record(1, 5, 6)]), payload=bytes(40))
+        try:
+            peer.send(option(FORWARD, [record(1, 5, 6)]), payload=bytes(40))
+        except OSError:
+            # From 6.11 on the kernel refuses a packet if its network stack could not compute the
+            # checksum at this position.
+            release = [int(n) for n in os.uname().release.split(".")[:2]]
+            expect(f"checksum at {start}: refused", (kept, release >= [6, 11]), (1, True))
+            continue
         found = Segment(raw.recv(1 << 16))
         expect(f"checksum at {start}: our options", len(found.ours()), kept)
         expect(f"checksum at {start}: data", len(found.payload), 40)
-    expect("taken in", peer.ns.counters()["forward_received"], 4)
+        sent += 1
+    expect("taken in", peer.ns.counters()["forward_received"], sent)
 
 
 if __name__ == "__main__":
