@@ -89,6 +89,9 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 		return false;
 	suspect = received == flow->mute_past.rto_received &&
 		  requests != flow->mute_past.rto_requests;
+	/* The path has passed options since the last trial. */
+	if (received != flow->mute_past.rto_received)
+		WRITE_ONCE(flow->mute_past.trials, 0);
 	flow->mute_past.rto_received = received;
 	flow->mute_past.rto_requests = requests;
 	if (!suspect || hpcc_carrier_in_data(flow))
@@ -132,7 +135,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_mute_judge(sk, flow);
 		return;
 	}
-	/* All but the first trial need the wait. */
+	/* All but the first trial must wait. */
 	if (muted == HPCC_MUTED &&
 	    (!hpcc_fallback_over(&flow->fallback) || inet_csk(sk)->icsk_ca_state != TCP_CA_Open ||
 	     (READ_ONCE(flow->mute_past.trials) && !hpcc_mute_waited(flow))))

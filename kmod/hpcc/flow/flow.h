@@ -151,7 +151,7 @@ struct hpcc_flow_mute {
  * @trial_retrans: number of segments that TCP had retransmitted when the trial left
  * @rto_received: the flow's received at the last RTO, or at the end of the muting; socket lock
  * @rto_requests: the flow's requests at the same time; socket lock
- * @trials: number of trials
+ * @trials: number of trials since telemetry last arrived
  *
  * No lock, but for @rto_received and @rto_requests.
  */
