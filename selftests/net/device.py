@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/common/device.c: B of the host, as seen in W_init = B x T."""
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
 
-from lib.kernel import allow, allowed, load, module_file, unload, users
+from lib.kernel import allow, allowed, load, unload, users
 from lib.ktap import defer, expect, expect_in, main
+from lib.modprobe import insmod, modprobe
 from lib.net import Netns, Pair
 from lib.peer import Peer
 
@@ -24,25 +23,6 @@ def window(sock_ns):
 def bytes_of(mbps):
     """Return B x T."""
     return mbps * T_NS // 8000
-
-
-def write(path, text):
-    """Write a line to a file."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-def modprobe():
-    """Let the kernel load tcp_hpcc, and the module that it needs, from the folder of this build."""
-    program = tempfile.mkdtemp() + "/modprobe"
-    files = [module_file(name) for name in ("hpcc_common", "tcp_hpcc")]
-    lines = [f"/sbin/insmod {file}" for file in files] if all(files) else \
-        ["/sbin/modprobe tcp_hpcc"]
-    write(program, "\n".join(["#!/bin/sh", *lines, ""]))
-    os.chmod(program, 0o755)
-    with open("/proc/sys/kernel/modprobe", encoding="ascii") as file:
-        defer(write, "/proc/sys/kernel/modprobe", file.read())
-    write("/proc/sys/kernel/modprobe", program)
 
 
 def leave():
@@ -60,7 +40,7 @@ def test_loaded_by_a_route():
     ns = Netns()
     ns.ip("link set lo up")
     leave()
-    modprobe()
+    modprobe(insmod("hpcc_common"), insmod("tcp_hpcc"))
     with ns:
         route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo", "congctl", "hpcc"])
     deadline = time.monotonic() + 30

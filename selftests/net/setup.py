@@ -8,37 +8,15 @@ import sys
 import tempfile
 import time
 
-from lib.kernel import allow, allowed, insert, load, module_file, unload, users
+from lib.kernel import allow, allowed, insert, load, unload, users
 from lib.ktap import defer, expect, main
+from lib.modprobe import insmod, modprobe, write
 from lib.net import Netns, Pair
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
-MODPROBE = "/proc/sys/kernel/modprobe"
 # Each congestion control, its classic response, and a file of its module in each namespace
 MODULES = (("hpcc", "hpcc-classic", "/proc/sys/net/hpcc/eta_permille"),
            ("ldcp", "ldcp-classic", "/proc/sys/net/ldcp/alpha_permille"))
-
-
-def write(path, text):
-    """Write text to a file."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-def modprobe(*lines):
-    """Let the kernel run these shell commands instead of modprobe."""
-    program = tempfile.mkdtemp() + "/modprobe"
-    write(program, "\n".join(["#!/bin/sh", *lines, ""]))
-    os.chmod(program, 0o755)
-    with open(MODPROBE, encoding="ascii") as file:
-        defer(write, MODPROBE, file.read())
-    write(MODPROBE, program)
-
-
-def insmod(name):
-    """Return the command that loads a module."""
-    file = module_file(name)
-    return f"/sbin/insmod {file}" if file else f"/sbin/modprobe {name}"
 
 
 def reload():

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel runs to load a module."""
+
+import os
+import tempfile
+
+from .kernel import module_file
+from .ktap import defer
+
+MODPROBE = "/proc/sys/kernel/modprobe"
+
+
+def write(path, text):
+    """Write text to a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def modprobe(*lines):
+    """Let the kernel run these shell commands instead of modprobe."""
+    program = tempfile.mkdtemp() + "/modprobe"
+    write(program, "\n".join(["#!/bin/sh", *lines, ""]))
+    os.chmod(program, 0o755)
+    with open(MODPROBE, encoding="ascii") as file:
+        defer(write, MODPROBE, file.read())
+    write(MODPROBE, program)
+
+
+def insmod(name):
+    """Return the command that loads a module."""
+    file = module_file(name)
+    return f"/sbin/insmod {file}" if file else f"/sbin/modprobe {name}"
