@@ -293,16 +293,19 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct nlattr *tb[TCA_HPCC_MAX + 1];
 	struct hpcc_config cfg = q->cfg;
+	u8 old = cfg.stamp;
 	int err;
 
 	err = nla_parse_nested(tb, TCA_HPCC_MAX, opt, hpcc_policy, extack);
 	if (err)
 		return err;
 	hpcc_parse_options(tb, &cfg);
-	err = hpcc_validate(sch, tb, &cfg, extack);
+	err = hpcc_get_carriers(tb, cfg.stamp, extack);
 	if (err)
 		return err;
-	return hpcc_commit(sch, &cfg);
+	err = hpcc_validate(sch, tb, &cfg, extack) ?: hpcc_commit(sch, &cfg);
+	hpcc_put_carriers(err ? cfg.stamp : old);
+	return err;
 }
 
 static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt,
@@ -338,6 +341,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	hpcc_respond_destroy(q);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
+	hpcc_put_carriers(q->cfg.stamp);
 }
 
 /* Dump the effective values, not the configured ones. */

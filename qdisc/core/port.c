@@ -170,6 +170,7 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 		.backlog_bytes = clamp_t(s64, bytes, 0, U32_MAX),
 	};
 }
+EXPORT_SYMBOL_GPL(hpcc_port_load);
 
 /* The bytes that waited at @at_ns, which is set here. While one CPU computes a new sum, others use
  * the last sum, if that is not much older; otherwise each CPU computes its own.

@@ -244,7 +244,7 @@ struct hpcc_sched {
 #define HPCC_HINT_LEN		GENMASK(21, 16)	/* length of the option */
 #define HPCC_HINT_END		GENMASK(27, 22)	/* length of the TCP header */
 #define HPCC_HINT_FOUND		BIT(28)
-#define HPCC_HINT_CARRIER	GENMASK(31, 29)	/* row in hpcc_stamp_carriers; 0: TCP option */
+#define HPCC_HINT_CARRIER	GENMASK(31, 29)	/* enum hpcc_stamp_row; 0: TCP option */
 
 /* Whether the hint is for a TCP option. */
 static inline bool hpcc_hint_is_option(u32 hint)
@@ -408,6 +408,8 @@ void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
 /* carrier.c */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
+int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack);
+void hpcc_put_carriers(u8 stamp);
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack);

@@ -23,6 +23,7 @@ u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 
 	return len <= skb->len - ip ? len : 0;
 }
+EXPORT_SYMBOL_GPL(hpcc_ip_len);
 
 /**
  * hpcc_ip_room() - number of bytes that an IP packet may grow by
@@ -42,6 +43,7 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 		return 0;
 	return mtu > len ? mtu - len : 0;
 }
+EXPORT_SYMBOL_GPL(hpcc_ip_room);
 
 /**
  * hpcc_open() - make room inside a packet
@@ -74,6 +76,7 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 		skb->csum_start -= n;
 	return 0;
 }
+EXPORT_SYMBOL_GPL(hpcc_open);
 
 /**
  * hpcc_ip_grow() - increase the length in the IP header
@@ -94,3 +97,4 @@ void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
 		ip6h->payload_len = htons(ntohs(ip6h->payload_len) + n);
 	}
 }
+EXPORT_SYMBOL_GPL(hpcc_ip_grow);

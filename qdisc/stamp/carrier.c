@@ -4,22 +4,133 @@
 
 #include "stamp/stamp_ops.h"
 
-static const struct hpcc_stamp_ops hpcc_option_ops = {
-	.stamp_bit	= HPCC_STAMP_TCP,
-	.reads_option	= true,
+/* Protects hpcc_stamp_carrier.ops. Its holder waits for nothing. */
+static DEFINE_MUTEX(hpcc_carriers_lock);
+
+/* The TCP option has no functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without
+ * an indirect call.
+ */
+struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] = {
+	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP, .reads_option = true },
+	[HPCC_ROW_CSIG_PUSH] = {
+		.module		= "csig",
+		.missing	= "stamp csig_push: carrier not loaded",
+		.stamp_bit	= HPCC_STAMP_CSIG_PUSH,
+		.reads_option	= true,
+	},
+	[HPCC_ROW_IOAM] = {
+		.module		= "ioam",
+		.missing	= "stamp ioam: carrier not loaded",
+		.stamp_bit	= HPCC_STAMP_IOAM,
+	},
+	[HPCC_ROW_IFA] = {
+		.module		= "ifa",
+		.missing	= "stamp ifa: carrier not loaded",
+		.stamp_bit	= HPCC_STAMP_IFA,
+	},
+	[HPCC_ROW_INT] = {
+		.module		= "int",
+		.missing	= "stamp int: carrier not loaded",
+		.stamp_bit	= HPCC_STAMP_INT,
+	},
+	[HPCC_ROW_CSIG] = {
+		.module		= "csig",
+		.missing	= "stamp csig: carrier not loaded",
+		.stamp_bit	= HPCC_STAMP_CSIG,
+	},
 };
 
-/* Lowest precedence first: a carrier replaces the hint of those before it. The TCP option has no
- * functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without an indirect call.
+/**
+ * hpcc_stamp_register() - let ports use the carriers of a module
+ * @ops: the first carrier
+ *
+ * The init function of the module calls this, while hpcc_get_carriers() may hold RTNL and wait for
+ * that function. So this must not wait for RTNL.
+ *
+ * Return: 0.
  */
-const struct hpcc_stamp_ops *const hpcc_stamp_carriers[] = {
-	&hpcc_option_ops,
-	&hpcc_csig_push_ops,
-	&hpcc_ioam_ops,
-	&hpcc_ifa_ops,
-	&hpcc_int_ops,
-	&hpcc_csig_ops,
-};
+int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
+{
+	mutex_lock(&hpcc_carriers_lock);
+	for (; ops; ops = ops->next)
+		hpcc_stamp_carriers[ops->row].ops = ops;
+	mutex_unlock(&hpcc_carriers_lock);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_stamp_register);
+
+/**
+ * hpcc_stamp_unregister() - the module of carriers is being removed
+ * @ops: the first carrier
+ *
+ * No port stamps them, or the module would be in use.
+ */
+void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
+{
+	mutex_lock(&hpcc_carriers_lock);
+	for (; ops; ops = ops->next)
+		hpcc_stamp_carriers[ops->row].ops = NULL;
+	mutex_unlock(&hpcc_carriers_lock);
+}
+EXPORT_SYMBOL_GPL(hpcc_stamp_unregister);
+
+static bool hpcc_get_carrier(const struct hpcc_stamp_carrier *c)
+{
+	bool got;
+
+	mutex_lock(&hpcc_carriers_lock);
+	got = c->ops && try_module_get(c->ops->owner);
+	mutex_unlock(&hpcc_carriers_lock);
+	return got;
+}
+
+/* Release the carriers in @stamp before @end. */
+static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
+{
+	const struct hpcc_stamp_carrier *c;
+
+	for (c = &hpcc_stamp_carriers[1]; c < end; c++)
+		if (stamp & c->stamp_bit)
+			module_put(c->ops->owner);
+}
+
+/**
+ * hpcc_get_carriers() - hold the modules of carriers; load those that are missing
+ * @tb: attributes of a change
+ * @stamp: HPCC_STAMP_*, the carriers
+ * @extack: error message
+ *
+ * Under RTNL, which stays locked while modprobe runs: the modules take no lock but ours.
+ *
+ * Return: 0, or -ENOENT if a module cannot be loaded; then none is held.
+ */
+int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
+{
+	const struct hpcc_stamp_carrier *c;
+
+	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
+		if (!(stamp & c->stamp_bit) || hpcc_get_carrier(c))
+			continue;
+		request_module("sch_hpcc_%s", c->module);
+		if (hpcc_get_carrier(c))
+			continue;
+		hpcc_put_before(stamp, c);
+		NL_SET_BAD_ATTR(extack, tb[TCA_HPCC_STAMP]);
+		if (extack)
+			extack->_msg = c->missing;
+		return -ENOENT;
+	}
+	return 0;
+}
+
+/**
+ * hpcc_put_carriers() - release what hpcc_get_carriers() holds
+ * @stamp: HPCC_STAMP_*, the carriers
+ */
+void hpcc_put_carriers(u8 stamp)
+{
+	hpcc_put_before(stamp, hpcc_stamp_carriers + HPCC_ROWS);
+}
 
 #define HPCC_STAMP_ANY_CSIG	(HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
@@ -58,15 +169,15 @@ static const struct hpcc_param_desc {
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
 	struct hpcc_headers headers = hpcc_parse(skb, cfg->walk);
-	const struct hpcc_stamp_ops *ops;
+	const struct hpcc_stamp_carrier *c;
 	u32 row, hint;
 
-	BUILD_BUG_ON(ARRAY_SIZE(hpcc_stamp_carriers) > FIELD_MAX(HPCC_HINT_CARRIER) + 1);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_CARRIER) + 1 < HPCC_ROWS);
 	if (cfg->stamp == HPCC_STAMP_TCP)
 		return headers;
-	for (row = 1; row < ARRAY_SIZE(hpcc_stamp_carriers); row++) {
-		ops = hpcc_stamp_carriers[row];
-		hint = cfg->stamp & ops->stamp_bit ? ops->hint(skb, cfg, &headers) : 0;
+	for (row = 1; row < HPCC_ROWS; row++) {
+		c = &hpcc_stamp_carriers[row];
+		hint = cfg->stamp & c->stamp_bit ? c->ops->hint(skb, cfg, &headers) : 0;
 		if (hint & HPCC_HINT_FOUND)
 			hint |= FIELD_PREP(HPCC_HINT_CARRIER, row);
 		headers.hint = hint ?: headers.hint;
@@ -88,6 +199,7 @@ u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 		return HPCC_UNSTAMPED_MALFORMED;
 	return pskb_may_pull(skb, need) ? 0 : HPCC_UNSTAMPED_NO_MEMORY;
 }
+EXPORT_SYMBOL_GPL(hpcc_hint_need);
 
 /**
  * hpcc_parse_carriers() - parse the parameters of carriers
@@ -111,9 +223,9 @@ void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 			cfg->param[i] = p->is_u8 ? nla_get_u8(attr) : nla_get_u32(attr);
 	}
 	cfg->walk = HPCC_WALK_IP_ONLY;
-	for (i = 0; i < ARRAY_SIZE(hpcc_stamp_carriers); i++)
-		if (cfg->stamp & hpcc_stamp_carriers[i]->stamp_bit &&
-		    hpcc_stamp_carriers[i]->reads_option)
+	for (i = 0; i < HPCC_ROWS; i++)
+		if (cfg->stamp & hpcc_stamp_carriers[i].stamp_bit &&
+		    hpcc_stamp_carriers[i].reads_option)
 			cfg->walk = cfg->kind;
 }
 
@@ -151,6 +263,7 @@ int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_
 	       hpcc_reject(extack, tb[TCA_HPCC_PORT] ?: tb[TCA_HPCC_STAMP], -ERANGE,
 			   "port: 0 .. 65534 with stamp ioam or int, where 65535 means unknown");
 }
+EXPORT_SYMBOL_GPL(hpcc_validate_port);
 
 /**
  * hpcc_validate_carriers() - check the combination of carrier parameters
@@ -167,9 +280,9 @@ int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct h
 	int err = hpcc_validate_params(tb, cfg, extack);
 	u32 row;
 
-	for (row = 1; row < ARRAY_SIZE(hpcc_stamp_carriers) && !err; row++)
-		if (cfg->stamp & hpcc_stamp_carriers[row]->stamp_bit)
-			err = hpcc_stamp_carriers[row]->validate(sch, tb, cfg, extack);
+	for (row = 1; row < HPCC_ROWS && !err; row++)
+		if (cfg->stamp & hpcc_stamp_carriers[row].stamp_bit)
+			err = hpcc_stamp_carriers[row].ops->validate(sch, tb, cfg, extack);
 	return err;
 }
 
@@ -202,11 +315,11 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)
  */
 void hpcc_commit_carriers(struct hpcc_sched *q, bool new_link)
 {
-	u32 row;
+	const struct hpcc_stamp_carrier *c;
 
 	if (new_link)
 		hpcc_stamp_port(q)->util = (struct hpcc_util){};
-	for (row = 0; row < ARRAY_SIZE(hpcc_stamp_carriers); row++)
-		if (hpcc_stamp_carriers[row]->commit)
-			hpcc_stamp_carriers[row]->commit(q);
+	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++)
+		if (q->cfg.stamp & c->stamp_bit && c->ops->commit)
+			c->ops->commit(q);
 }

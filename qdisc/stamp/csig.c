@@ -152,18 +152,27 @@ static void hpcc_csig_commit(struct hpcc_sched *q)
 						   q->cfg.param[HPCC_PARAM_CSIG_TIME]);
 }
 
-const struct hpcc_stamp_ops hpcc_csig_ops = {
-	.stamp_bit	= HPCC_STAMP_CSIG,
+static const struct hpcc_stamp_ops hpcc_csig_push_ops = {
+	.row		= HPCC_ROW_CSIG_PUSH,
+	.owner		= THIS_MODULE,
+	.hint		= hpcc_push_hint,
+	.write		= hpcc_push_stamp,
+	.validate	= hpcc_csig_validate,
+};
+
+static const struct hpcc_stamp_ops hpcc_csig_ops = {
+	.row		= HPCC_ROW_CSIG,
+	.owner		= THIS_MODULE,
+	.next		= &hpcc_csig_push_ops,
 	.hint		= hpcc_csig_hint,
 	.write		= hpcc_csig_stamp,
 	.validate	= hpcc_csig_validate,
 	.commit		= hpcc_csig_commit,
 };
 
-const struct hpcc_stamp_ops hpcc_csig_push_ops = {
-	.stamp_bit	= HPCC_STAMP_CSIG_PUSH,
-	.reads_option	= true,
-	.hint		= hpcc_push_hint,
-	.write		= hpcc_push_stamp,
-	.validate	= hpcc_csig_validate,
-};
+module_driver(hpcc_csig_ops, hpcc_stamp_register, hpcc_stamp_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("CSIG for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -124,9 +124,17 @@ static int hpcc_ifa_validate(struct Qdisc *sch, struct nlattr **tb, const struct
 			   "stamp ifa: needs identify on");
 }
 
-const struct hpcc_stamp_ops hpcc_ifa_ops = {
-	.stamp_bit	= HPCC_STAMP_IFA,
+static const struct hpcc_stamp_ops hpcc_ifa_ops = {
+	.row		= HPCC_ROW_IFA,
+	.owner		= THIS_MODULE,
 	.hint		= hpcc_ifa_hint,
 	.write		= hpcc_ifa_stamp,
 	.validate	= hpcc_ifa_validate,
 };
+
+module_driver(hpcc_ifa_ops, hpcc_stamp_register, hpcc_stamp_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("IFA 2.0 for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

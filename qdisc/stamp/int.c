@@ -123,9 +123,17 @@ static int hpcc_int_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return ret;
 }
 
-const struct hpcc_stamp_ops hpcc_int_ops = {
-	.stamp_bit	= HPCC_STAMP_INT,
+static const struct hpcc_stamp_ops hpcc_int_ops = {
+	.row		= HPCC_ROW_INT,
+	.owner		= THIS_MODULE,
 	.hint		= hpcc_int_hint,
 	.write		= hpcc_int_stamp,
 	.validate	= hpcc_validate_port,
 };
+
+module_driver(hpcc_int_ops, hpcc_stamp_register, hpcc_stamp_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("INT-MD for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

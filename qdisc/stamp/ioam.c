@@ -77,9 +77,17 @@ static int hpcc_ioam_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
 }
 
-const struct hpcc_stamp_ops hpcc_ioam_ops = {
-	.stamp_bit	= HPCC_STAMP_IOAM,
+static const struct hpcc_stamp_ops hpcc_ioam_ops = {
+	.row		= HPCC_ROW_IOAM,
+	.owner		= THIS_MODULE,
 	.hint		= hpcc_ioam_hint,
 	.write		= hpcc_ioam_stamp,
 	.validate	= hpcc_validate_port,
 };
+
+module_driver(hpcc_ioam_ops, hpcc_stamp_register, hpcc_stamp_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("IOAM (RFC 9197) for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

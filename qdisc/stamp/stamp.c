@@ -92,6 +92,7 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 
 	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), U32_MAX - 1);
 }
+EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
 /**
  * hpcc_util_now() - utilization of a link
@@ -117,6 +118,18 @@ u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 	util->busy_ns = load.busy_ns;
 	return util->last;
 }
+EXPORT_SYMBOL_GPL(hpcc_util_now);
+
+/* A packet that arrived before a change may have a carrier that the port stamps no more: then the
+ * module of the carrier may be gone.
+ */
+static noinline int hpcc_write_carrier(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
+				       u32 row)
+{
+	const struct hpcc_stamp_carrier *c = &hpcc_stamp_carriers[row];
+
+	return q->cfg.stamp & c->stamp_bit ? c->ops->write(q, skb, ts_ns) : HPCC_UNSTAMPED_OFF;
+}
 
 /**
  * hpcc_stamp() - write telemetry on a packet and count the result
@@ -128,7 +141,7 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 row = FIELD_GET(HPCC_HINT_CARRIER, hpcc_skb_cb(skb)->hint);
 	int ret = likely(!row) ? hpcc_try_stamp(q, skb, ts_ns) :
-				 hpcc_stamp_carriers[row]->write(q, skb, ts_ns);
+				 hpcc_write_carrier(q, skb, ts_ns, row);
 
 	trace_hpcc_stamp(q, skb, ts_ns, ret);
 

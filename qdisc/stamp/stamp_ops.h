@@ -3,6 +3,8 @@
 #ifndef _HPCC_QDISC_STAMP_STAMP_OPS_H
 #define _HPCC_QDISC_STAMP_STAMP_OPS_H
 
+#include <linux/device/driver.h>
+#include <linux/module.h>
 #include <hpcc/carrier/csig.h>
 #include <hpcc/wire/stamp.h>
 
@@ -30,10 +32,22 @@ static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
 	       FIELD_PREP(HPCC_HINT_SIZE, size);
 }
 
+/* The carriers. One that a packet has replaces the hint of those before it. */
+enum hpcc_stamp_row {
+	HPCC_ROW_OPTION,
+	HPCC_ROW_CSIG_PUSH,
+	HPCC_ROW_IOAM,
+	HPCC_ROW_IFA,
+	HPCC_ROW_INT,
+	HPCC_ROW_CSIG,
+	HPCC_ROWS,
+};
+
 /**
- * struct hpcc_stamp_ops - a carrier
- * @stamp_bit: its HPCC_STAMP_*
- * @reads_option: it needs the TCP option of an arriving packet
+ * struct hpcc_stamp_ops - a carrier other than the TCP option
+ * @row: which one
+ * @owner: its module
+ * @next: another carrier of the same module, or NULL
  * @hint: find it in an arriving packet with @headers, which it may change. Returns a hint without
  *	HPCC_HINT_CARRIER, which replaces that of @headers; 0: the packet does not have it
  * @write: write to a departing packet with its hint, at @ts_ns; returns as hpcc_stamp_packet()
@@ -43,8 +57,9 @@ static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
  * @hint and @write run under the qdisc's lock, @validate under RTNL, @commit under both.
  */
 struct hpcc_stamp_ops {
-	u8	stamp_bit;
-	bool	reads_option;
+	enum hpcc_stamp_row row;
+	struct module *owner;
+	const struct hpcc_stamp_ops *next;
 	u32	(*hint)(struct sk_buff *skb, const struct hpcc_config *cfg,
 			struct hpcc_headers *headers);
 	int	(*write)(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
@@ -53,12 +68,27 @@ struct hpcc_stamp_ops {
 	void	(*commit)(struct hpcc_sched *q);
 };
 
-extern const struct hpcc_stamp_ops hpcc_ioam_ops;
-extern const struct hpcc_stamp_ops hpcc_int_ops;
-extern const struct hpcc_stamp_ops hpcc_ifa_ops;
-extern const struct hpcc_stamp_ops hpcc_csig_ops;
-extern const struct hpcc_stamp_ops hpcc_csig_push_ops;
-extern const struct hpcc_stamp_ops *const hpcc_stamp_carriers[];
+/**
+ * struct hpcc_stamp_carrier - what sch_hpcc itself knows of a carrier
+ * @ops: its functions, or NULL while its module is not loaded. A port that stamps the carrier holds
+ *	the module, so there it is not NULL and does not change
+ * @module: end of the name of its module, after "sch_hpcc_"
+ * @missing: error message if that module cannot be loaded
+ * @stamp_bit: its HPCC_STAMP_*
+ * @reads_option: it needs the TCP option of an arriving packet
+ */
+struct hpcc_stamp_carrier {
+	const struct hpcc_stamp_ops	*ops;
+	const char			*module;
+	const char			*missing;
+	u8				stamp_bit;
+	bool				reads_option;
+};
+
+extern struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS];
+
+int hpcc_stamp_register(const struct hpcc_stamp_ops *ops);
+void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops);
 
 /**
  * struct hpcc_util - utilization of a link (stamp.c)

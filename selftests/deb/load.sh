@@ -120,6 +120,10 @@ test_by_qdisc()
 	from_dkms sch_hpcc
 	! loaded hpcc_common || fail "a qdisc needs no hpcc_common"
 	tc -n a -s qdisc show dev lo | grep -q '^qdisc hpcc .* rate 1Gbit' || fail "tc does not show it"
+	! loaded sch_hpcc_ioam || fail "a port without IOAM needs no sch_hpcc_ioam"
+	tc -n a qdisc change dev lo root hpcc stamp ioam
+	loaded sch_hpcc_ioam || fail "sch_hpcc_ioam was not loaded"
+	from_dkms sch_hpcc_ioam
 	tc -n a qdisc del dev lo root
 }
 

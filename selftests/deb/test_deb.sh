@@ -183,8 +183,13 @@ metadata()
 		[[ $(field "$name" vermagic) == "$KVER "* ]] || return 1
 		[ "$name" = sch_hpcc ] || [ -z "$(field "$name" alias)" ] || return 1
 	done
-	depends_on hpcc_common && depends_on sch_hpcc && depends_on tcp_ldcp hpcc_common &&
-		depends_on tcp_hpcc hpcc_common
+	for name in "${NAMES[@]}"; do
+		case $name in
+		hpcc_common|sch_hpcc) depends_on "$name" ;;
+		sch_hpcc_*) depends_on "$name" sch_hpcc ;;
+		tcp_*) depends_on "$name" hpcc_common ;;
+		esac || return 1
+	done
 }
 
 # verified FILE CERTIFICATE: the signature at the end of FILE fits CERTIFICATE. The 40 bytes
