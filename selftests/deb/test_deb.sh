@@ -188,6 +188,7 @@ metadata()
 		hpcc_common|sch_hpcc) depends_on "$name" ;;
 		sch_hpcc_*) depends_on "$name" sch_hpcc ;;
 		tcp_*) depends_on "$name" hpcc_common ;;
+		hpcc_*) depends_on "$name" tcp_hpcc ;;
 		esac || return 1
 	done
 }
