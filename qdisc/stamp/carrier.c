@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The carriers that a port can stamp: which one a packet uses, and their configuration. */
+#include <linux/capability.h>
+#include <linux/kmod.h>
+#include <linux/mutex.h>
 #include <net/netlink.h>
 
 #include "stamp/stamp_ops.h"
@@ -10,7 +13,7 @@ static DEFINE_MUTEX(hpcc_carriers_lock);
 /* The TCP option has no functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without
  * an indirect call.
  */
-struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] = {
+struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP, .reads_option = true },
 	[HPCC_ROW_CSIG_PUSH] = {
 		.module		= "csig",
@@ -100,7 +103,8 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
  * @stamp: HPCC_STAMP_*, the carriers
  * @extack: error message
  *
- * Under RTNL, which stays locked while modprobe runs: the modules take no lock but ours.
+ * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
+ * runs: the modules take no lock but ours.
  *
  * Return: 0, or -ENOENT if a module cannot be loaded; then none is held.
  */
@@ -111,7 +115,9 @@ int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *exta
 	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
 		if (!(stamp & c->stamp_bit) || hpcc_get_carrier(c))
 			continue;
-		request_module("sch_hpcc_%s", c->module);
+		/* All others wait for RTNL meanwhile: not for the administrator of a container. */
+		if (capable(CAP_NET_ADMIN))
+			request_module("sch_hpcc_%s", c->module);
 		if (hpcc_get_carrier(c))
 			continue;
 		hpcc_put_before(stamp, c);

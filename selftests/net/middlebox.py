@@ -686,7 +686,7 @@ def test_trial_lost_by_chance():
         send_little(client, server)
         expect(f"{name}: dropped", len(path.change_packet.dropped), 1)
         expect_mode(name, path, (True, "classic"))
-        send_little(client, server, 24)
+        send_little(client, server, 34)
         expect_mode(name, path, (False, "telemetry"))
         expect(f"{name}: muted", path.a.counters()["muted"], 1)
 
@@ -718,7 +718,9 @@ def test_trial_with_identify_off():
 
 
 def test_trials_wait():
-    """On a path that always drops the option each trial waits twice as long as the one before."""
+    """On a path that always drops the option the flow waits twice as long after each trial, and then
+    ten seconds for other segments.
+    """
     need_virtual_time()
     path = BoxPath(4)
     client, server = path.connect()
@@ -728,9 +730,9 @@ def test_trials_wait():
     expect("muted", path.a.counters()["muted"], 1)
     began = time.monotonic()
     path.change_packet.dropped.clear()
-    send_little(client, server, 160)
+    send_little(client, server, 200)
     expect("s until each trial", [round((at - began) / 10) * 10 for at in path.change_packet.dropped],
-           [10, 30, 70, 150])
+           [10, 40, 90, 180])
     expect("muted", path.a.counters()["muted"], 1)
 
 

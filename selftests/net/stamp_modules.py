@@ -137,6 +137,18 @@ def under_traffic(name):
     expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
 
 
+def test_containers():
+    """Root of a container loads no module, because the host's RTNL is held meanwhile, but uses one that is loaded."""
+    fresh()
+    tenant = ["unshare", "-rn", "tc", "qdisc", "add", "dev", "lo", "root", "hpcc", "stamp", "ioam"]
+    ran = subprocess.run(tenant, capture_output=True, text=True, check=False)
+    expect("message", ran.stderr.strip(), "Error: stamp ioam: carrier not loaded.")
+    expect("loaded", held(), {})
+    with Netns() as ns:
+        insert(ns, "sch_hpcc_ioam")
+    subprocess.run(tenant, check=True)
+
+
 def test_beside_namespaces():
     """tc holds RTNL while modprobe runs for 50 ms, and namespaces are created and deleted meanwhile: the module is
     loaded.

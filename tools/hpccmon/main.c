@@ -39,7 +39,7 @@ struct command {
 	"\tCOOKIE                number of the flow in the output of \"hpccmon flow\"\n"
 #define HELP_TABLE \
 	"\tset, del, flush       add or change an entry, delete one, delete all: CAP_NET_ADMIN\n" \
-	"\tload FILE             replace all entries by the lines of FILE, as show prints them; -: standard input\n" \
+	"\tload FILE             replace all entries by the output of show in FILE; -: stdin\n" \
 	"\t--json                show JSON\n"
 
 static const struct command commands[] = {
@@ -66,7 +66,7 @@ static const struct command commands[] = {
 	  "show or change the links that receivers of IOAM, INT and IFA know",
 	  HELP_TABLE
 	  "\trate RATE             B, such as 100gbit (default unit: bit/s)\n"
-	  "\tunit BYTES            unit of the queue length that the switch reports (default: 1)\n" },
+	  "\tunit BYTES            unit of the queue length in telemetry (default: 1)\n" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
 	  "show the switches on the path to a host, and their load",
 	  HELP_JSON

@@ -145,7 +145,7 @@ static void make_node(struct node *node)
 
 /* ---- carrier -------------------------------------------------------------------- */
 
-/* IFF_RUNNING is also set while the state is unknown, that is before the kernel has noticed carrier. */
+/* IFF_RUNNING is also set before the kernel has noticed the carrier, while the state is unknown. */
 static int count_waiting(const struct nlmsghdr *nlh, void *data)
 {
 	const struct ifinfomsg *head = mnl_nlmsg_get_payload(nlh);
@@ -153,8 +153,8 @@ static int count_waiting(const struct nlmsghdr *nlh, void *data)
 	const struct nlattr *attr;
 
 	mnl_attr_for_each(attr, nlh, sizeof(*head))
-		if (mnl_attr_get_type(attr) == IFLA_OPERSTATE && mnl_attr_get_u8(attr) == IF_OPER_UP)
-			waits = false;
+		if (mnl_attr_get_type(attr) == IFLA_OPERSTATE)
+			waits = waits && mnl_attr_get_u8(attr) != IF_OPER_UP;
 	*(unsigned int *)data += waits;
 	return MNL_CB_OK;
 }

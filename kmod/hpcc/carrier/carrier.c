@@ -14,12 +14,12 @@
 const struct hpcc_carrier_ops hpcc_tcp_option;
 
 /* By enum hpcc_carrier; &hpcc_tcp_option: the module of the carrier is not loaded. */
-const struct hpcc_carrier_ops __rcu *hpcc_carriers[] = {
+const struct hpcc_carrier_ops __rcu *hpcc_carriers[] __read_mostly = {
 	[0 ... HPCC_CARRIER_MAX] = RCU_INITIALIZER(&hpcc_tcp_option),
 };
 
 /* Carriers by IP protocol, for those that have packet_in(). */
-u8 hpcc_carrier_protocols[256];
+u8 hpcc_carrier_protocols[256] __read_mostly;
 
 /**
  * hpcc_carrier_register() - let connections use a carrier from now on
@@ -196,6 +196,7 @@ u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 
 	if (!ops->report)
 		return 0;
+	hpcc_count_rcu(sock_net(flow->sk), HPCC_C_REPORT_SENT);
 	hpcc_opt_encode(p, flow->kind, &opt);
 	put_unaligned_be64(ops->report(signal), p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);

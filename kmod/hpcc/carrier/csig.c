@@ -234,14 +234,15 @@ static int __init hpcc_csig_init(void)
 		return -EINVAL;
 	}
 	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
+	hpcc_carrier_register(&hpcc_csig);
 	dev_add_pack(&hpcc_csig_packet_type);
-	return hpcc_carrier_register(&hpcc_csig);
+	return 0;
 }
 
 static void __exit hpcc_csig_exit(void)
 {
-	hpcc_carrier_unregister(&hpcc_csig);
 	dev_remove_pack(&hpcc_csig_packet_type);
+	hpcc_carrier_unregister(&hpcc_csig);
 }
 
 module_init(hpcc_csig_init);

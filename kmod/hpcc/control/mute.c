@@ -11,11 +11,11 @@
  *		fast retransmit repairs its loss. A flow that sends too few segments for this makes
  *		the trial after HPCC_TRIAL_WAIT, and a tail loss probe repairs the loss. The muting
  *		ends if the peer acknowledges the trial, and TCP has retransmitted nothing since it
- *		left. An echo proves less: the peer may have kept it from before, or no port may
- *		answer a trial. If TCP has retransmitted a segment, the next trial follows after a
- *		longer wait, because the path may also lose a trial by chance. ACKs without data
- *		still answer the peer's requests: an outage also mutes flows, and an end that sends
- *		no more data makes no trial.
+ *		left. An echo is no better proof: the peer may have kept it from before, and without
+ *		a port that answers the trial, none arrives. If TCP has retransmitted a segment, the
+ *		next trial follows after a longer wait, because the path may also lose a trial by
+ *		chance. ACKs without data still answer the peer's requests: an outage also mutes
+ *		flows, and an end that sends no more data makes no trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
  *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
  *		without data go without the option, too. This number doubles if another such
@@ -49,23 +49,23 @@
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* This long after the muting the first trial needs no other segments. Each further trial waits
- * twice as long as the one before, up to HPCC_TRIAL_DOUBLINGS times.
+/* A trial that had to wait this long for other segments needs none. After a failed trial the flow
+ * waits twice as long before the next one, then twice as long again, up to HPCC_TRIAL_DOUBLINGS
+ * times.
  */
 #define HPCC_TRIAL_WAIT		(10 * HZ)
 #define HPCC_TRIAL_DOUBLINGS	6
 
-/* Whether the wait for the next trial is over. */
-static bool hpcc_mute_waited(const struct hpcc_flow *flow)
+/* Whether a flow has waited for HPCC_TRIAL_WAIT, doubled @doublings times. */
+static bool hpcc_mute_waited(const struct hpcc_flow *flow, u8 doublings)
 {
-	return tcp_jiffies32 - READ_ONCE(flow->mute_past.muted_at) >=
-	       HPCC_TRIAL_WAIT << READ_ONCE(flow->mute_past.trials);
+	return tcp_jiffies32 - READ_ONCE(flow->mute_past.since) >= HPCC_TRIAL_WAIT << doublings;
 }
 
 /* Send no option in data from now on, and wait for the next trial. */
 static void hpcc_mute(struct hpcc_flow *flow)
 {
-	WRITE_ONCE(flow->mute_past.muted_at, tcp_jiffies32);
+	WRITE_ONCE(flow->mute_past.since, tcp_jiffies32);
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
 }
 
@@ -109,10 +109,10 @@ static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
 	if (tp->total_retrans != READ_ONCE(flow->mute_past.trial_retrans)) {
 		hpcc_mute(flow);
 	} else if (!before(tp->snd_una, READ_ONCE(flow->mute_past.trial_end))) {
-		/* The next RTO mutes the flow if a request of from now on gets no answer. */
+		/* The next RTO mutes the flow if no request that leaves from now on is answered. */
 		flow->mute_past.rto_received = READ_ONCE(flow->received);
 		flow->mute_past.rto_requests = READ_ONCE(flow->requests);
-		/* Its records are from before the RTO. */
+		/* The mailbox has records from before the RTO. */
 		hpcc_mail_discard(flow);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
 	} else {
@@ -135,11 +135,16 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_mute_judge(sk, flow);
 		return;
 	}
-	/* All but the first trial must wait. */
-	if (muted == HPCC_MUTED &&
-	    (!hpcc_fallback_over(&flow->fallback) || inet_csk(sk)->icsk_ca_state != TCP_CA_Open ||
-	     (READ_ONCE(flow->mute_past.trials) && !hpcc_mute_waited(flow))))
-		return;
+	if (muted == HPCC_MUTED) {
+		u8 trials = READ_ONCE(flow->mute_past.trials);
+
+		if (!hpcc_fallback_over(&flow->fallback) ||
+		    (trials && !hpcc_mute_waited(flow, trials)))
+			return;
+		/* All trials but the first wait for other segments from now on. */
+		if (trials)
+			WRITE_ONCE(flow->mute_past.since, tcp_jiffies32);
+	}
 	/* Each segment of a TSO packet would carry the request. A new route removes the limit. */
 	hpcc_cap_bursts(sk, &flow->burst, 0, true);
 	/* If it was not HPCC_MUTED, LOCAL_OUT may have sent the trial meanwhile. */
@@ -154,7 +159,7 @@ static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *f
 {
 	return (hpcc_peek(tp->packets_out) >= HPCC_TRIAL_BEFORE &&
 		hpcc_peek(tp->write_seq) - end >= HPCC_TRIAL_AFTER * hpcc_peek(tp->mss_cache)) ||
-	       hpcc_mute_waited(flow);
+	       hpcc_mute_waited(flow, 0);
 }
 
 /* Whether a segment with new data and a request is the trial segment. */
@@ -166,6 +171,11 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
 	    !hpcc_mute_ready(tp, flow, end))
+		return false;
+	/* In recovery, retransmissions of older segments would count as those of the trial. This
+	 * bit field cannot be read by READ_ONCE(). An old value can only make the trial fail.
+	 */
+	if (tp->inet_conn.icsk_ca_state != TCP_CA_Open)
 		return false;
 	WRITE_ONCE(past->trial_end, end);
 	WRITE_ONCE(past->trial_retrans, hpcc_peek(tp->total_retrans));

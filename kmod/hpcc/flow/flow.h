@@ -146,7 +146,7 @@ struct hpcc_flow_mute {
 /**
  * struct hpcc_flow_mute_past - values at the last RTO, trial and pause (mute.c owns it)
  * @paused_at: tcp_jiffies32 when hpcc_flow_mute.pause began
- * @muted_at: tcp_jiffies32 when the flow was muted, or the last trial failed
+ * @since: tcp_jiffies32 when the flow was muted, the last trial failed, or the next one was due
  * @trial_end: end of the last trial segment
  * @trial_retrans: number of segments that TCP had retransmitted when the trial left
  * @rto_received: the flow's received at the last RTO, or at the end of the muting; socket lock
@@ -157,7 +157,7 @@ struct hpcc_flow_mute {
  */
 struct hpcc_flow_mute_past {
 	u32 paused_at;
-	u32 muted_at;
+	u32 since;
 	u32 trial_end;
 	u32 trial_retrans;
 	u32 rto_received;

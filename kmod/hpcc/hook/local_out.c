@@ -256,7 +256,6 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
 	else if (carrier)
 		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
-	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 

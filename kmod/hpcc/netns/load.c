@@ -20,15 +20,15 @@ static const struct {
 	[HPCC_CARRIER_CSIG]	= { "csig" },
 };
 
-unsigned long hpcc_carriers_loaded = BIT(HPCC_CARRIER_TCP);
+unsigned long hpcc_carriers_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
 
 /**
  * hpcc_carrier_load() - load the module of a carrier, unless it is loaded
  * @carrier: enum hpcc_carrier
  *
  * Only CAP_NET_ADMIN in the initial user namespace loads it, as with congestion controls. The
- * module does not go away while modprobe runs: it would wait for the caller's sysctl or request,
- * and modprobe for the module.
+ * reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait for this
+ * request, the request for modprobe, and modprobe for rmmod.
  *
  * Context: sleeps; the caller holds no lock that the init of a module takes.
  * Return: 0; -ENOENT if the carrier is not loaded.
