@@ -78,7 +78,7 @@ check()
 	export OUT=$WORK
 	expect_output 2 "check: no layer nonsense; there are unit, replay, fuzz, scripts, lab, net, style, vm, debug" \
 		"$TOP/scripts/check" nonsense &&
-		expect_output 2 "style: The gate that Documentation/testing.rst names.|check: style has no test nonsense; there are style" \
+		expect_output 2 "style: The style check that Documentation/testing.rst describes.|check: style has no test nonsense; there are style" \
 			"$TOP/scripts/check" style nonsense
 }
 
