@@ -65,6 +65,7 @@ help:
 	@echo '  plugin        q_hpcc.so for tc'
 	@echo '  tools         hpccmon, hpcc-replay, hpcc-network and hpcc-traffic'
 	@echo '  install       install modules, plugins, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR, WIRESHARK_DIR)'
+	@echo '  install-user  install the same without the modules, for example beside dkms'
 	@echo '  uninstall     remove what install installed'
 	@echo '  dkms          register the modules with DKMS, which rebuilds them after kernel updates'
 	@echo '  deb           build the Debian packages hpcc-dkms and hpcc-tools, in $(OUT)/deb'
