@@ -434,8 +434,8 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	return hpcc_enqueue(skb, sch, to_free);
 }
 
-/* Set the watchdog to the next event: a packet is due, or the next one starts. A timer that is
- * already set to that time is not changed.
+/* Set the watchdog to the next event: the first packet in flight is due, or the first waiting
+ * packet starts. A timer that is already set to that time is not changed.
  */
 static void hpcc_schedule(struct Qdisc *sch)
 {

@@ -66,7 +66,7 @@ EXPORT_SYMBOL_GPL(hpcc_stamp_register);
  * hpcc_stamp_unregister() - the module of carriers is being removed
  * @ops: the first carrier
  *
- * No port stamps them, or the module would be in use.
+ * No port stamps these carriers: otherwise the module would be in use.
  */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
@@ -104,7 +104,7 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
  * @extack: error message
  *
  * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
- * runs: the modules take no lock but ours.
+ * runs: the modules take no lock except hpcc_carriers_lock.
  *
  * Return: 0, or -ENOENT if a module cannot be loaded; then none is held.
  */
@@ -115,7 +115,9 @@ int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *exta
 	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
 		if (!(stamp & c->stamp_bit) || hpcc_get_carrier(c))
 			continue;
-		/* All others wait for RTNL meanwhile: not for the administrator of a container. */
+		/* While modprobe runs, all other users of RTNL wait: the administrator of a
+		 * container must not cause this.
+		 */
 		if (capable(CAP_NET_ADMIN))
 			request_module("sch_hpcc_%s", c->module);
 		if (hpcc_get_carrier(c))
@@ -130,7 +132,7 @@ int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *exta
 }
 
 /**
- * hpcc_put_carriers() - release what hpcc_get_carriers() holds
+ * hpcc_put_carriers() - release the modules that hpcc_get_carriers() holds
  * @stamp: HPCC_STAMP_*, the carriers
  */
 void hpcc_put_carriers(u8 stamp)
@@ -197,7 +199,7 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
  * @need: bytes
  * @end: length of the packet by its IP header
  *
- * Return: 0 or the reason why they are not (enum hpcc_unstamped).
+ * Return: 0 if they are readable, else the reason why not (enum hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {

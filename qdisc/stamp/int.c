@@ -52,8 +52,8 @@ static u32 hpcc_int_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	       hpcc_hint_found(tcp, (tcp - headers->ip) / 4, hlen);
 }
 
-/* Update the TCP checksum at @tcp: @diff for changed bytes, and @n more bytes of length. If it is
- * not computed yet, only the length is added.
+/* Update the TCP checksum at @tcp: @diff for changed bytes, and @n more bytes of length. If the
+ * checksum is still to be computed (CHECKSUM_PARTIAL), add only the length.
  */
 static void hpcc_int_check(struct sk_buff *skb, u32 tcp, __wsum diff, u32 n)
 {

@@ -20,7 +20,7 @@ enum hpcc_param {
 };
 
 /* Fields of the hint of a carrier other than the TCP option. */
-#define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of what is written, or of TCP */
+#define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of the bytes to write, or of TCP */
 #define HPCC_HINT_BACK		GENMASK(15, 10)	/* HPCC_HINT_AT minus the offset of an outer
 						 * header, in words of 4 bytes
 						 */
@@ -32,7 +32,7 @@ static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
 	       FIELD_PREP(HPCC_HINT_SIZE, size);
 }
 
-/* The carriers. One that a packet has replaces the hint of those before it. */
+/* The carriers. If a packet has several, the hint of the last one in this order is used. */
 enum hpcc_stamp_row {
 	HPCC_ROW_OPTION,
 	HPCC_ROW_CSIG_PUSH,
@@ -45,7 +45,7 @@ enum hpcc_stamp_row {
 
 /**
  * struct hpcc_stamp_ops - a carrier other than the TCP option
- * @row: which one
+ * @row: index of the carrier
  * @owner: its module
  * @next: another carrier of the same module, or NULL
  * @hint: find it in an arriving packet with @headers, which it may change. Returns a hint without
@@ -69,7 +69,7 @@ struct hpcc_stamp_ops {
 };
 
 /**
- * struct hpcc_stamp_carrier - what sch_hpcc itself knows of a carrier
+ * struct hpcc_stamp_carrier - what sch_hpcc stores of a carrier
  * @ops: its functions, or NULL while its module is not loaded. A port that stamps the carrier holds
  *	the module, so there it is not NULL and does not change
  * @module: end of the name of its module, after "sch_hpcc_"

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # test.sh [--kernel-version X.Y] SCRIPT...: run tests of selftests/net in a virtual
-# machine with Debian's own kernel, one boot for all of them. Each one's output
-# stands between "# script PATH" and "# status N". Where a script takes the machine
-# with it, the others run in a new one. A machine that does not get as far as the
-# first script is tried once more: on a busy host an emulated one may not come up.
-# KTAP_ONLY="test_a test_b" picks tests; HPCC_STRESS, HPCC_STRANGE_S and HPCC_FUZZ_* say how much
-# is done.
+# machine with Debian's own kernel. All scripts run in one boot. The output of each
+# script is between "# script PATH" and "# status N". If the machine dies during a script,
+# the remaining scripts run in a new machine. If a machine ends before the first script,
+# it is booted once more, because an emulated machine may fail to boot on a busy host.
+# KTAP_ONLY="test_a test_b" selects tests; HPCC_STRESS, HPCC_STRANGE_S and HPCC_FUZZ_* set the
+# number of repetitions.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
-# Seconds that a script may take, and a bit for the boot.
+# Time limit of each script in seconds; the boot has 60 more.
 SCRIPT_S=${SCRIPT_S:-400}
 LOG=
 
@@ -21,10 +21,10 @@ cleanup()
 	[ -z "$LOG" ] || rm -f "$LOG"
 }
 
-# Of the kernel's source, what tests need: show the guest this alone.
+# The directory of the kernel's source that tests need; the guest sees only this one.
 TDC=tools/testing/selftests/tc-testing
 
-# boot SCRIPT...: run them, as far as the machine lives.
+# boot SCRIPT...: boot a machine and run the scripts in it, until it has run all or dies.
 boot()
 {
 	local dir
@@ -44,7 +44,7 @@ boot()
 		--env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
 }
 
-# What the machine left unsaid about the script that it died of.
+# If the machine died during a script, print the status line that this script lacks.
 close_last()
 {
 	local begun ended

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/wire/stamp.h>: the walk of any packet, given to it a few bytes at a time, and
- * against a second walk that is written differently; then one switch after the
- * other stamps the packet, and nothing changes but what has to. What a switch responds to it is
- * <hpcc/wire/respond.h>.
+ * <hpcc/wire/stamp.h>: walk any packet, with a few readable bytes at a time, and compare the result
+ * with a second walk that is written differently. Then several switches stamp the packet one after
+ * the other, and only the necessary bytes may change. <hpcc/wire/respond.h>: the response of a
+ * switch to the packet.
  *
  * Input: struct setup, byte by byte, then the packet.
  */
@@ -12,10 +12,10 @@
 #include <hpcc/wire/respond.h>
 
 /**
- * struct setup - what the packet meets
- * @flags: SETUP_*; above them the number of switches less 1
- * @have: bytes that are readable at first
- * @s: the first port
+ * struct setup - parameters of the run
+ * @flags: SETUP_*; the bits above: number of switches minus 1
+ * @have: number of bytes that are readable at first
+ * @s: values that the first port writes
  */
 struct setup {
 	u8 flags;
@@ -45,7 +45,7 @@ static struct setup take_setup(struct fuzz_input *in)
 	return setup;
 }
 
-/* ---- The second walk: all is readable, and an end is a pointer ---------------- */
+/* ---- The second walk: all bytes are readable, and ends are pointers ----------- */
 
 struct view {
 	const u8 *start;
@@ -53,7 +53,7 @@ struct view {
 	const u8 *end;
 };
 
-/* n bytes are there, and within what a switch looks at. */
+/* Whether the packet has n more bytes, within the part that a switch reads. */
 static bool there(const struct view *v, long n)
 {
 	return v->end - v->p >= n && v->p + n - v->start <= HPCC_WALK_MAX_BYTES;
@@ -113,13 +113,13 @@ static bool ipv6_to_tcp(struct view *v)
 		if (!there(v, 2))
 			return false;
 		next = v->p[0];
-		/* the next one may begin beyond the end: there() sees that */
+		/* the next header may begin beyond the end: there() checks this */
 		v->p += 8 * (1 + v->p[1]);
 	}
 	return next == 6;
 }
 
-/* FORWARD, IDENTIFY or ANSWERED. */
+/* Whether the option is a FORWARD, an IDENTIFY or an ANSWERED. */
 static bool asks_of(const u8 *opt)
 {
 	return opt[2] / 32 == 1 || opt[2] / 32 == 3 || opt[2] / 32 == 6;
@@ -190,7 +190,7 @@ static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
 	return ret;
 }
 
-/* As a caller does it: make readable what it asks for, and call again. */
+/* Walk as a caller does: make the requested bytes readable, and call hpcc_walk() again. */
 static int walk(const u8 *p, u32 len, const struct setup *setup, u32 proto,
 		u8 kind, struct hpcc_opt_location *place)
 {
@@ -223,7 +223,7 @@ static int walk(const u8 *p, u32 len, const struct setup *setup, u32 proto,
 	return ret;
 }
 
-/* The IP header alone: what marking asks for. */
+/* Test the walk for marking, which reads only the IP header. */
 static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
 {
 	struct view v = { p, p, p + len };
@@ -245,7 +245,7 @@ static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
 
 /* ---- The stamp ------------------------------------------------------------------ */
 
-/* Sum of the bytes as a checksum adds them; even offsets are high ones. */
+/* Sum of the bytes as in an Internet checksum: bytes at even offsets are the high bytes. */
 static u32 sum_of(const u8 *p, u32 len)
 {
 	u64 sum = 0;
@@ -261,7 +261,7 @@ static u32 qlen_bits(const u8 *slot)
 	return be16(slot + 6) & 0xfff;
 }
 
-/* The slot that has to be taken; -1: none. */
+/* Index of the first free slot, which the switch must use; -1: none. */
 static int due(const u8 *slots, u32 nr)
 {
 	u32 i;
@@ -293,7 +293,7 @@ static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)
 	expect(!s->bps == !id.bps || s->bps < 500);
 }
 
-/* What the option was, what it is, and what hpcc_stamp_packet() said to it. */
+/* Check an option before (@was) and after (@is) stamping, and the result of hpcc_stamp_packet(). */
 static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 			  const struct hpcc_stamp *s)
 {
@@ -329,7 +329,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 		expect_identity(is + 4 + 8 * slot, hop, s);
 }
 
-/* What a receiver makes of an option that has passed all switches. */
+/* Check the quiet hops that a receiver finds in an option that has passed all switches. */
 static void expect_quiet(const u8 *p, u32 len)
 {
 	u32 told = 0, last = 0, hop, i, quiet;
@@ -352,7 +352,7 @@ static void expect_quiet(const u8 *p, u32 len)
 			hop <= (full ? last : opt.hops) && !(told >> (hop - 1) & 1)));
 }
 
-/* One switch. */
+/* Stamp the packet as one switch does, and check the change. */
 static void stamp(u8 *p, u32 len, const struct hpcc_opt_location *place,
 		  const struct hpcc_stamp *s, bool fix_check)
 {
@@ -365,7 +365,7 @@ static void stamp(u8 *p, u32 len, const struct hpcc_opt_location *place,
 	expect(!memcmp(was + place->opt + place->len, p + place->opt + place->len,
 		       len - place->opt - place->len));
 	expect_option(was + place->opt, p + place->opt, place->len, ret, s);
-	/* Right stays right, wrong stays wrong by as much. */
+	/* A correct checksum stays correct, and a wrong one keeps its error. */
 	if (fix_check)
 		expect(sum_of(was + place->tcp, len - place->tcp) ==
 		       sum_of(p + place->tcp, len - place->tcp));
@@ -374,7 +374,7 @@ static void stamp(u8 *p, u32 len, const struct hpcc_opt_location *place,
 	free(was);
 }
 
-/* The response goes back, has right checksums, and asks for nothing. */
+/* The response goes to the sender of the request, has correct checksums, and has no request. */
 static void expect_response(const u8 *p, u32 len, const u8 *was,
 			    const struct hpcc_opt_location *place, const struct setup *setup,
 			    u8 kind)
@@ -405,7 +405,7 @@ static void expect_response(const u8 *p, u32 len, const u8 *was,
 	expect(hpcc_walk(&f, kind, &found) == HPCC_UNSTAMPED_NO_OPTION);
 }
 
-/* A request that was answered is one for the next ports, and none that they respond to. */
+/* The next ports stamp an answered request, but do not respond to it. */
 static void expect_answered(u8 *p, u32 len, const struct hpcc_opt_location *place,
 			    const struct setup *setup, u8 kind)
 {
@@ -466,7 +466,7 @@ static void respond(const u8 *p, u32 size, const struct hpcc_opt_location *place
 	free(exact);
 }
 
-/* An option on its own, that no walk has looked at. */
+/* Stamp an option without a packet, which no walk has checked. */
 static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
 {
 	u8 *p = fuzz_copy(in.p, in.size), *was = fuzz_copy(in.p, in.size);

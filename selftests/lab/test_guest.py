@@ -188,7 +188,7 @@ class Guest(unittest.TestCase):
         self.assertGreater(got["drops_ect"], 0)
 
     def test_timeouts(self):
-        """No packet reports that the last packets of a flow are lost, so it ends by a timeout."""
+        """If the last packets of a flow are lost, no later packet shows it: a timeout is needed."""
         self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=100KB", "--cc", "cubic")
         got = json.loads(self.results("t"))
         self.assertGreater(got["hosts"]["timeouts"], 0)

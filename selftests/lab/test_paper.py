@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-paper: grids, their results, and a small one that is killed and goes on.
+"""hpcc-paper: grids, their results, and a small grid that is killed and resumed.
 
 Prints KTAP. test_paper.py NAME... runs only tests whose names contain a NAME.
 """
@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-SYSTEM_PYTHON = "/usr/bin/python3"      # Debian's Snakemake and matplotlib are for this one
+SYSTEM_PYTHON = "/usr/bin/python3"      # Debian's Snakemake and matplotlib need this interpreter
 if os.path.exists(SYSTEM_PYTHON) and not os.path.samefile(sys.executable, SYSTEM_PYTHON):
     os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
 
@@ -32,7 +32,7 @@ from lib.unittests import TOP  # noqa: E402
 
 PAPER = str(TOP / "scripts/hpcc-paper")
 SNAKEMAKE = "/usr/bin/snakemake"
-# The second seed of "rare" draws no flow: that run fails.
+# The second seed of "rare" generates no flow, so that run fails.
 GRID = """
 scenario = "small.toml"
 loads = [0.3]
@@ -67,7 +67,7 @@ CDF = "bytes,cdf_percent\n0,0\n2000,100\n"
 
 @contextlib.contextmanager
 def files(text=GRID):
-    """A directory with a grid and what it names."""
+    """A directory with a grid and the files that the grid names."""
     with tempfile.TemporaryDirectory(prefix="hpcc-paper-") as directory:
         for name, content in (("tiny.toml", text), ("small.toml", SMALL), ("own.csv", CDF)):
             Path(directory, name).write_text(content, encoding="utf-8")
@@ -76,7 +76,7 @@ def files(text=GRID):
 
 @contextlib.contextmanager
 def open_grid(text=GRID):
-    """A grid, in whose directory we are."""
+    """A grid, whose directory is the current directory."""
     with files(text) as directory, contextlib.chdir(directory):
         yield grid.load("tiny.toml")
 
@@ -180,7 +180,7 @@ def result(low, port_bytes="0"):
 
 
 def written(found, results):
-    """results.rst and the figures' names, of {cell: result}; other cells failed."""
+    """Return the text of results.rst and the names of the figures. Cells without a result have failed."""
     from lab.study import paper       # pylint: disable=import-outside-toplevel
     for cell, one in results.items():
         Path(cell.directory).mkdir(parents=True)
@@ -192,7 +192,7 @@ def written(found, results):
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs matplotlib; scripts/install-deps paper "
                                                              "installs it")
 class Results(unittest.TestCase):
-    """What is written of results.json files."""
+    """The text that hpcc-paper writes from results.json files."""
 
     @classmethod
     def setUpClass(cls):
@@ -203,13 +203,13 @@ class Results(unittest.TestCase):
                 cells["own", "dctcp-20KB", 1]: result(1.505)})
 
     def line(self, *words):
-        """The line that holds all words."""
+        """Return the words of the only line that contains all given words."""
         found = [line for line in self.text.split("\n") if all(word in line.split() for word in words)]
         self.assertEqual(len(found), 1, found)
         return found[0].split()
 
     def test_pooled_percentile_and_interval(self):
-        # The seeds' medians are 2.5 and 2.53, that of all flows is 2.51.
+        # The median is 2.5 for seed 1, 2.53 for seed 2, and 2.51 for the flows of both seeds.
         self.assertEqual(self.line("hpcc", "p50")[2:5], ["2.51", "±", "0.19"])
 
     def test_one_seed_has_no_interval(self):
@@ -244,8 +244,9 @@ class Results(unittest.TestCase):
                 flow["bytes"] = 1000000 if i % 2 else 20000
             one["flows"][-1]["bytes"] = 20000
             text, names = written(found, {cells["own", "hpcc"]: one})
-        # The medians of flows of even places and of one more that did not end, and of odd places, are 2.5 and
-        # 2.495, alone they take 10 us; the ACK takes twice 1 us and 118 bytes of 10 Gb/s.
+        # Flows with an even index, and the unfinished flow, have 20 KB and a median slowdown of 2.5. Flows
+        # with an odd index have 1 MB and a median of 2.495. Alone in the network each flow takes 10 us; its
+        # ACK takes two times 1 us, plus the time of 118 bytes at 10 Gb/s.
         line = next(line for line in text.split("\n") if re.match("p50 +hpcc ", line))
         self.assertEqual(line.split()[2:], ["–", "2.23", "–", "–", "–", "–", "2.23", "–", "–"])
         self.assertRegex(text, "p99 +HPCC published +1.68 +1.87 .* 6.37\n")
@@ -280,7 +281,7 @@ class Judged(unittest.TestCase):
         return runs
 
     def lost(self, **variants):
-        """{percentile: peer} of the losses of hpcc; each variant is a list of results."""
+        """Return {percentile: peer} where hpcc is worse than a peer; each variant is a list of results."""
         with open_grid(GRID.replace('[[variant]]\nname = "dctcp-20KB"', '[[variant]]\nname = "bbr"\ncc = "bbr"\n'
                                     '[[variant]]\nname = "dctcp-20KB"')) as found:
             lost, _ = self.paper().losses(found, {
@@ -306,7 +307,7 @@ class Judged(unittest.TestCase):
         self.assertEqual(self.lost(hpcc=[one], bbr=[one]), {})
 
     def test_better_peer_behind_a_wide_interval(self):
-        # bbr is the best on average, and its seeds say nothing; dctcp is surely better than hpcc.
+        # bbr is the best on average, but its interval is too wide; dctcp is significantly better than hpcc.
         self.assertEqual(self.lost(hpcc=[result(3), result(3)], bbr=[result(1), result(2)],
                                    dctcp=[result(2), result(2)])[50], "dctcp-20KB")
 
@@ -348,7 +349,7 @@ class Workflow(unittest.TestCase):
         with files(GRID[:GRID.rindex("[[variant]]")]) as directory:
             first = self.start(directory)
             runs, output = directory / "o/runs", directory / "output"
-            # Of its steps the guest is one.
+            # The first step builds the guest; the second one is a run.
             while first.poll() is None and "\n2 of 6 steps" not in output.read_text(encoding="utf-8"):
                 time.sleep(0.05)
             os.killpg(first.pid, signal.SIGKILL)

@@ -226,8 +226,8 @@ ktap_main()
 		[[ " $* " == *" $test "* ]] || ktap_bail "no test ${test#test_}; there are ${*#test_}"
 	done
 	[ "${#KTAP_NAMES[@]}" = 0 ] || set -- "${KTAP_NAMES[@]}"
-	# In virtual time programs take no time, so a guest arrives here before the first tick.
-	# Only that tick switches its timers to high resolution.
+	# In virtual time the clock stands still while programs run, so a guest reaches this line
+	# before the first tick. That tick switches the timers to high resolution: wait for it.
 	! virtual_time || sleep 0.05
 	ktap_plan "$#"
 	for test; do

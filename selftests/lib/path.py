@@ -57,7 +57,7 @@ def get_routes(ns):
             for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
 
-# A path that uses a carrier: what its ports write, and what both hosts set.
+# Settings of a path that uses a carrier, for its ports and for both hosts.
 CARRIERS = {
     "ioam": {"carrier": 1, "stamp": "tcp,ioam", "version": 6},
     "int": {"carrier": 2, "stamp": "tcp,int int_window 20us"},
@@ -68,12 +68,14 @@ CARRIERS = {
 
 
 def carrier_path(name, **how):
-    """Return a path of switches that use a carrier, with what CARRIERS has for it unless how says otherwise."""
+    """Return a path of switches that use a carrier. `how` overrides the settings in CARRIERS."""
     return _carrier_path(**(CARRIERS[name] | how))
 
 
 def _carrier_path(carrier, stamp, version=4, switches=2, push=None, known=None, delay=DELAY, **sysctls):
-    """Return a path whose hosts have the links of some switches in their tables, by default all, and push tags."""
+    """Return a path. The hosts' tables contain the links of the switches `known` (None: all switches). If
+    `push` is not None, the hosts stamp it, which pushes tags.
+    """
     path = Path(version, switches, carrier=carrier, **sysctls)
     for node in range(1, switches + 1):
         for port, dev in enumerate(("left", "right"), 1):

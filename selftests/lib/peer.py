@@ -35,10 +35,10 @@ ETA = 0.95
 
 
 class Peer:
-    """The far end of a TUN device. The kernel's address is 10.9.0.1 or fd09::1, ours ends in 2; the
-    peer does only what the test calls. W_init is W_INIT unless a test sets other parameters. In
-    real time the kernel retransmits nothing just because the peer, a program, is slow, unless
-    patient is false.
+    """The far end of a TUN device. The kernel's address is 10.9.0.1 or fd09::1; the peer's address
+    ends in 2. The peer sends and receives only when the test calls its methods. W_init is W_INIT
+    unless a test sets other parameters. Unless patient is false, a slow peer does not cause
+    retransmissions by the kernel in real time.
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS, "sample": 0}
@@ -272,7 +272,7 @@ class Link:
 
     @property
     def u(self):
-        """The queue's part of u', after encoding."""
+        """The part of u' that the queue contributes, after encoding."""
         return qlen_value(self.code) / T_UNITS
 
     def raw(self):
@@ -309,7 +309,7 @@ class Flow(Peer):
         return found
 
     def time_out(self):
-        """Lose the data in flight, until the retransmission timer has fired."""
+        """Drop all data in flight, until the retransmission timer has fired."""
         while not self.ns.snmp("TcpExtTCPTimeouts"):    # a tail loss probe comes first
             expect("something sent", self.read(1.0) is not None, True)
 
@@ -444,7 +444,7 @@ class LdcpFlow(Peer):
         self.send(flags=ACK | (ECE if marked else 0), **how)
 
     def traced(self):
-        """Return (cw, its line of the tracepoint) for each ACK since the last call."""
+        """Return (cw, fields of the tracepoint's line) for each ACK since the last call."""
         ends = str(self.lport), str(self.port)
         return [(int(line["cw_milli"]) / 1000, line) for line in self.tracepoint.lines()
                 if (line["sport"], line["dport"]) == ends]
@@ -502,8 +502,8 @@ class LdcpFlow(Peer):
 
     def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
                 patience_s=5):
-        """Act as a receiver at a distance of an RTT that acknowledges each packet, until this many
-        bytes have arrived. lost() and marked() decide what happens to a segment. Return (time,
+        """Act as a receiver that is one RTT away and acknowledges each packet, until nbytes bytes
+        have arrived. lost() and marked() decide what happens to a segment. Return (time,
         segment) of all segments that the kernel sent.
         """
         began, sent, answers = time.monotonic(), [], []

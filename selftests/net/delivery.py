@@ -315,8 +315,8 @@ MEASURES = [int(n) for n in os.uname().release.split(".")[:2]] >= [6, 6]
 # does.
 SYN_ACK_ECE = re.compile(r"(>\d+) 52 seq isn")
 
-# The transcript marks a checksum whose bytes do not show whether it was computed. These bytes change
-# when the module removes our options, so the other host's line may lack the mark.
+# The transcript writes " either" if a checksum could be complete or partial. When the module removes
+# our options the checksum changes, so the other host's line may lack the mark.
 EITHER = " either"
 
 

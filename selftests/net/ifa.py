@@ -69,7 +69,7 @@ GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
 
 
 def receiver(version=4, **sysctls):
-    """Return a peer whose kernel knows a link, and has agreed to IFA."""
+    """Return a peer whose kernel has a link in its table, and has agreed to IFA."""
     peer = Switched(version=version, **sysctls)
     set_links(peer.ns, (1, 1, BPS))
     peer.listen()
@@ -184,8 +184,8 @@ def test_filter():
 
 
 def test_ipsec():
-    """If an IPsec policy requires protection for the peer, its unprotected packets bring no
-    telemetry, by IFA or by TCP options.
+    """If an IPsec policy requires protection for the peer, the receiver ignores the telemetry in
+    unprotected packets of the peer, in IFA and in TCP options.
     """
     for version in 4, 6:
         peer = receiver(version)
@@ -220,8 +220,8 @@ def frame(ip=4, padding=b"", **how):
 
 
 def test_port_writes():
-    """A port writes each field of its metadata in front of that of the hops before; lengths change
-    with it, and nothing else does.
+    """A port writes each field of its metadata in front of the metadata of earlier hops. The
+    lengths change accordingly, and nothing else changes.
     """
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):

@@ -155,8 +155,8 @@ def test_empty_lies():
         expect_in(f"{name}: {counter}", path.a.counters()[counter], 1, MOST)
 
 
-# Consistent lies about a loaded link. They are believed: a receiver can slow down its sender by its
-# window or by late ACKs as well. The number is the factor by which W is below W_init, at least.
+# Consistent lies about a loaded link. The sender follows these lies, because a receiver can also
+# slow down its sender by its receive window or by late ACKs. The number is the minimum of W_init / W.
 LOADED = (
     ("a queue, ever", each(qlen=qlen_code(6000)), 5),
     ("half a queue, ever", each(qlen=qlen_code(3000)), 2),
@@ -383,8 +383,8 @@ def after_a_pause(flow, link, _turn):
 
 
 def test_always_a_first_record():
-    """If each record is the first one of a link, none can be measured: the flow falls back as it
-    does without telemetry.
+    """If each record is the first record of a link, no link can be measured: the flow falls back as
+    it does without telemetry.
     """
     for attack in another_tag, ever_longer, after_a_pause:
         flow = Flow()

@@ -494,8 +494,9 @@ def advertised(peer):
 
 
 def test_outside_the_window():
-    """An option counts only if TCP would accept both numbers of its segment, with the exact bounds
-    of TCP: Documentation/protocol.rst, "What a stranger must know".
+    """An option counts only if TCP would accept the sequence number and the ACK number of its
+    segment. The bounds are exactly those of TCP: Documentation/protocol.rst, "What a stranger must
+    know".
     """
     for version in 4, 6:
         peer = connected(20000, version=version)

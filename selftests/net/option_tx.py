@@ -202,8 +202,8 @@ def test_duplicate_of_a_stranger():
 
 
 def test_both_ways_on_a_long_path():
-    """If requests share segments with echoes, 3 bits of phase name 8 of 15 hops: still no hop is
-    left out for long.
+    """If requests share segments with echoes, the 3 bits of phase can select only 8 of 15 hops. Still
+    each hop is requested often enough.
     """
     peer = Peer()
     peer.connect()
@@ -565,7 +565,7 @@ def test_sample():
         before = requests(flow.ns)
         flow.echo(link.step(9000, 0.9))
         some = asked(flow.run())
-        # W leaves within T, so at the end of T another request may be due.
+        # The kernel sends W bytes within T, so at the end of T another request may be due.
         expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, sample, sample + 1)
         expect("not all ask", all(some), False)
         for _ in range(3):

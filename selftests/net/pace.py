@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/pace.c: how much leaves at once, and when, if the device, the route or the
-application set limits, too.
+"""kmod/common/pace.c: the size of bursts and the departure times of segments, also if the device,
+the route or the application sets limits.
 """
 
 import itertools
@@ -143,8 +143,8 @@ def test_rate_of_the_application_while_W_grows():
 
 
 def test_leaving_a_small_window():
-    """If W below one segment delays a segment, that delay does not bind the next congestion
-    control, also if the application makes TCP pace on.
+    """If W is below one segment and delays a segment, this delay ends when the socket changes to
+    another congestion control, even if the application has requested pacing.
     """
     need_virtual_time()
     for rate in None, 1 << 30, 1000000:

@@ -116,7 +116,7 @@ def test_who_asks():
 # ---- Sender ----
 
 class Sender(Flow):
-    """A flow of a kernel that sends, and whose peer computes W."""
+    """A flow whose sender is a kernel; the peer computes W."""
 
     def __init__(self, report=True, **how):
         self.seqs, self.set_id = 0, 1
@@ -458,7 +458,7 @@ def test_response():
 # ---- Receiver ----
 
 class Receiver(Peer):
-    """A peer for whose data a kernel computes W."""
+    """A peer that sends data to a kernel, which computes W for it."""
 
     def __init__(self, sent=None, **how):
         super().__init__(ecn=True, **({"where": 1} | how))
@@ -721,7 +721,7 @@ def test_both_directions():
 
 
 def test_no_wait():
-    """For no size of a write or of the window an ACK is delayed."""
+    """No ACK is delayed, whatever the size of a write or of the window is."""
     need_virtual_time()
     for rate in 1000, 10:
         path = Path(switches=1, where=1, host_mbps=MBPS, base_rtt_ns=200000)

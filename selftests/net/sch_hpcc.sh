@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The qdisc "hpcc" as users see it (qdisc/main.c, queue.c, q_hpcc.c): options and what they leave,
-# text and JSON, the link it emulates, statistics, and its place among other qdiscs. tdc.py has the
-# values of options that tc refuses.
+# The user interface of the qdisc "hpcc" (qdisc/main.c, queue.c, q_hpcc.c): options and defaults, text
+# and JSON output, the emulated link, statistics, and hpcc as a child of other qdiscs. tdc.py tests
+# the values of options that tc refuses.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -42,7 +42,7 @@ test_every_option()
 		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
 }
 
-# A change of stamp keeps above; above 0 and nostamp end it.
+# A change of stamp keeps the value of above; above 0 and nostamp remove it.
 test_above()
 {
 	links
@@ -74,7 +74,7 @@ test_above()
 	expect nostamp "$(json 'q["options"]["stamp"], "above" in q["options"]')" "(False, False)"
 }
 
-# By what a port stamps: TCP unless the user says so.
+# The carriers that a port stamps: only the TCP option, unless the user selects others.
 test_carriers()
 {
 	links
@@ -134,7 +134,7 @@ test_csig()
 	expect "no Ethernet" "$(tc -n tx qdisc add dev t0 root hpcc stamp csig 2>&1 | grep -c 'need a device with Ethernet headers')" 1
 }
 
-# A change of stamp keeps respond and every; respond 0 and nostamp end responses, and forget every.
+# A change of stamp keeps respond and every; respond 0 and nostamp end responses and reset every.
 test_respond()
 {
 	links
@@ -169,7 +169,7 @@ test_respond()
 	tc -n tx qdisc del dev v0 root
 }
 
-# What tc shows can be given back to it.
+# tc accepts the options that it shows.
 test_show_is_input()
 {
 	local first words
@@ -188,7 +188,8 @@ test_kernel_refuses()
 	local cases wants got case i
 
 	links
-	# Numbers of TCA_HPCC_*: case, error, attribute named.
+	# Each case: attributes by their numbers (TCA_HPCC_*), the error, and the number of the
+	# attribute that the error names.
 	cases=("1=u64:1250000000001 ERANGE 1" "1=u64:124 ERANGE 1"
 	       "1=u32:125000 EINVAL 1" "1=raw: EINVAL 1"
 	       "2=u64:1250000000001 ERANGE 2" "2=u64:124 ERANGE 2"
@@ -256,7 +257,7 @@ test_kernel_accepts_edges()
 	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 37
 }
 
-# A refused change leaves everything as it was.
+# A refused change has no effect.
 test_refused_change()
 {
 	local before
@@ -309,7 +310,7 @@ test_overhead()
 	spaced "$((SIZE + 200))" 125000000
 }
 
-# A real host's timers are late: the rate holds on average all the same.
+# Timers of a real host fire late, but the average rate is correct.
 test_rate_on_average()
 {
 	local took want
@@ -321,14 +322,15 @@ test_rate_on_average()
 	took=$((TIME[599] - TIME[0]))
 	want=$((599 * WIRE * 80))
 	((took >= want * 99 / 100 - 1000000)) || fail "took $took ns, wanted $want"
-	# A busy machine sends later than it might, never earlier.
+	# A busy machine may send late, but never early.
 	if virtual_time && ((took > want * 105 / 100 + 1000000)); then
 		fail "took $took ns, wanted $want"
 	fi
 }
 
-# arrivals: of two frames, after the ts in a record, in FIRST and SECOND. A change
-# leaves alone what the port adds to ts.
+# arrivals: set FIRST and SECOND to the times from the ts of the first of two frames to
+# the arrivals of both. They contain the constant that the port adds to ts, which a
+# change of the qdisc does not change.
 arrivals()
 {
 	local out
@@ -337,7 +339,7 @@ arrivals()
 	read -r FIRST SECOND <<<"$out"
 }
 
-# since FROM TO: what lies between two times modulo 2^20.
+# since FROM TO: print the time from FROM to TO, both modulo 2^20.
 since() { echo $((($2 - $1) & 1048575)); }
 
 test_delay()
@@ -370,7 +372,7 @@ test_delay_without_rate()
 	first=$FIRST
 	change delay 1ms
 	arrivals
-	# Without delay it was the sender that read the clock, 1 ns later.
+	# Without delay the sender's process has read the clock, 1 ns later.
 	for ((i = 0; i < 2; i++)); do
 		[ $(($(since "$first" "$FIRST") / 10)) = 100000 ] || fail "$FIRST"
 		FIRST=$SECOND
@@ -380,7 +382,7 @@ test_delay_without_rate()
 test_limit()
 {
 	links
-	# One starts at once, ten wait.
+	# One packet starts at once, ten packets wait.
 	add rate 1mbit limit "$((10 * WIRE))b"
 	burst 30
 	in_order
@@ -390,7 +392,7 @@ test_limit()
 	expect drops "$(json 'q["drops"]')" 19
 }
 
-# Without rate the limit covers what is on the delay.
+# Without a rate the limit applies to the packets in the propagation delay.
 test_limit_without_rate()
 {
 	links
@@ -404,8 +406,8 @@ MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
 
 memory_max() { echo "$1" 2>/dev/null >"$MEMORY"; }
 
-# What has begun to leave is not part of the queue: a link that is fast and long
-# holds it all the same, and small packets take more memory than they are long.
+# Packets in flight are not part of the queue, but a fast link with a long delay holds
+# many of them, and a small packet uses more memory than its length.
 test_memory()
 {
 	local size held
@@ -418,7 +420,7 @@ test_memory()
 		SIZE=$size burst 1500
 		in_order
 		held=$((1500 - $(json 'q["hpcc"]["drop_limit"]')))
-		# A packet takes 512 bytes at least, beside its own.
+		# A packet uses at least 512 bytes in addition to its data.
 		((held <= (1 << 20) / (512 + size))) ||
 			fail "held $held packets of $size bytes in 1 MB"
 		((held >= (1 << 20) / 4096)) || fail "held $held only"
@@ -470,7 +472,8 @@ test_histogram()
 	need_virtual_time
 	links
 	add rate 1gbit
-	# The warm-up leaves nothing behind, nor does the first; then 98 .. 0.
+	# Each packet of the warm-up and the first packet of the burst leave an empty queue;
+	# the others leave 98 .. 0 packets.
 	burst 100
 	out=$(json '(lambda h, n: [
 		sum(b["packets"] for b in h["hist"]) == n,
@@ -482,14 +485,15 @@ test_histogram()
 		])(q["hpcc"], q["hpcc"]["tx_packets"])')
 	expect "packets, bytes, max, p50, p99, empty" "$out" \
 		"[True, $((100 * WIRE)), $((98 * WIRE)), True, True, True]"
-	# Text says the same.
+	# The text output has the same value.
 	p50=$(json 'q["hpcc"]["qlen_p50"]')
 	tc -n tx -s qdisc show dev v0 root | grep -q " p50 ${p50}b " ||
 		fail "text differs"
 }
 
-# known PACKETS BURST PERCENT...: the steps of the histogram that have the percentiles of a queue
-# which the port's packets left but for the first PACKETS. One burst filled it; all others left it empty.
+# known PACKETS BURST PERCENT...: print the upper bound of the histogram bucket that contains each
+# percentile of the queue length. The first PACKETS packets do not count. BURST packets arrived as one
+# burst; all others left an empty queue.
 known()
 {
 	json 'q["hpcc"]["tx_packets"]' | python3 -c '
@@ -503,7 +507,7 @@ shifts = [max(v.bit_length() - 4, 0) for v in units]
 print(*[((v >> shift) + 1 << shift) * 64 - 1 for v, shift in zip(units, shifts)])' "$@"
 }
 
-# Few of many packets leave a long queue.
+# A few of many packets leave a long queue.
 test_percentiles()
 {
 	local names='"p50", "p95", "p99", "p999", "max"'
@@ -513,7 +517,7 @@ test_percentiles()
 	add rate 1gbit
 	queue_frames apart 1000 "$SIZE"
 	burst 32
-	# Steps that are longer than the longest queue, and that of an empty one.
+	# A bucket's bound is reduced to the longest queue, and the bound of the empty bucket is 0.
 	expect percentiles "$(json "[q['hpcc']['qlen_' + name] for name in ($names)]")" \
 		"$(known 0 32 50 95 99 99.9 | python3 -c '
 print([min(int(v), 30720) if v != "63" else 0 for v in input().split()] + [30720])')"
@@ -526,7 +530,7 @@ print([min(int(v), 30720) if v != "63" else 0 for v in input().split()] + [30720
 	expect "in its place" "$(json 'q["hpcc"]["tx_packets"], q["hpcc"]["qlen_max"], q["hpcc"]["hist"]')" "(0, 0, [])"
 }
 
-# Of what was sent between two looks, as tc-hpcc(8) computes it.
+# Percentiles of the packets between two dumps, computed as in tc-hpcc(8).
 test_interval()
 {
 	local dir before
@@ -548,7 +552,7 @@ test_interval()
 		"$(known "$before" 60 50 99 99.9)"
 }
 
-# Without, the counters of packets go on, and no queue length is added to those there.
+# With stats off packets are still counted, but no queue length is added to the histogram.
 test_stats_off()
 {
 	local before
@@ -589,9 +593,9 @@ test_change_under_traffic()
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
 }
 
-# The parent fetches a packet each 8 ms from a port that sends one each 8 us:
-# the port is blocked, and does not pretend to have sent meanwhile. Each time it
-# finds out it makes up for 1 ms, which is 123 packets.
+# The parent fetches a packet every 8 ms from a port that can send one every 8 us.
+# So the port is blocked, and must not start packets as if it had sent meanwhile. Each
+# time it detects this, it catches up for 1 ms, which is 123 packets.
 test_catch_up()
 {
 	local out
@@ -606,7 +610,7 @@ test_catch_up()
 	expect arrived "${#SEQ[@]}" 400
 	in_order
 	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
-	# After 100 ms it has started once, not at each of a dozen fetches.
+	# After 100 ms the port has caught up once, not at each of a dozen fetches.
 	expect "queue after 100 ms" "$(grep -o 'queue [0-9]*b' "$out")" \
 		"queue $(((400 - 4 - 123) * WIRE))b"
 }
@@ -624,7 +628,7 @@ test_replace_under_traffic()
 test_del_under_traffic()
 {
 	links
-	# 0.4 s for each: tc may take its time where time is real.
+	# A packet takes 0.4 s, because tc may be slow in real time.
 	add rate 20kbit limit 1mb delay 1ms
 	while_queued 60 tc qdisc del dev v0 root
 	[ "${#SEQ[@]}" -lt 30 ] || fail "kept what it held"
@@ -645,10 +649,10 @@ test_down_under_traffic()
 	expect "afterwards" "${#SEQ[@]}" 10
 }
 
-# ---- among others ----
+# ---- with other qdiscs ----
 
-# below PARENT...: bursts and a GSO packet through hpcc as its child, after
-# which nobody believes that anything is left.
+# below PARENT...: send a burst and a GSO packet through hpcc as a child of PARENT.
+# Afterwards the backlog of both qdiscs is 0.
 below()
 {
 	local kind
@@ -699,7 +703,7 @@ test_device_speed()
 	expect shaped "$(json 'q["hpcc"]["bandwidth"]')" 125000000
 }
 
-# A device that comes up has another speed than before.
+# The speed of a device changes before the device comes up.
 test_device_changes_speed()
 {
 	command -v ethtool >/dev/null || skip "needs ethtool"
@@ -715,7 +719,7 @@ test_device_changes_speed()
 	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 125000000
 }
 
-# Of all qdiscs of the device, as root or below others, and of no other device.
+# A device event updates all hpcc qdiscs of that device, also children, and no other qdisc.
 test_device_event_is_of_its_device()
 {
 	local ns
@@ -742,8 +746,8 @@ print([q["hpcc"]["bandwidth"] for q in json.load(sys.stdin) if q["kind"] == "hpc
 	expect "of another one" "$(speeds rx)" "[3125000000, 3125000000]"
 }
 
-# In the 3.7 KB that a notification has: two of it, where one takes the other's
-# place, with all that may be told.
+# If one hpcc qdisc replaces another, the notification contains both, with all
+# attributes. They fit into its 3.7 KB.
 test_fits_a_notification()
 {
 	local out

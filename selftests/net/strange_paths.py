@@ -41,8 +41,8 @@ PACKET_IGNORE_OUTGOING = 23
 
 
 class Wire(Sniffer):
-    """A sniffer of packets that arrive at a router's device. Forwarded packets have a header of
-    their own then, so no host gets a clone.
+    """A sniffer of packets that arrive at a router's device. The kernel copies the header of a packet
+    that the sniffer also holds before it forwards this packet, so no host gets a clone.
     """
 
     def __init__(self, ns, dev):

@@ -41,8 +41,8 @@ class Traffic:
     them. Each turn of each half calls each().
     """
 
-    # Seconds between turns in virtual time. Programs take no time there: without this pause,
-    # nothing else would run if the link has no rate.
+    # Seconds between turns. In virtual time the clock stands still while programs run: without this
+    # pause nothing else would run if the link has no rate.
     PAUSE_S = 20e-6 if virtual_time() else 0
 
     def __init__(self, ways, each=None):

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# scripts/vm/run.sh and test.sh, and what scripts/check makes of a machine that
-# scripts share: with a QEMU that only pretends where this is enough, else in
-# real machines, which say and do what they are told to.
+# Tests of scripts/vm/run.sh and test.sh, and of how scripts/check evaluates a
+# virtual machine that runs several scripts. A fake QEMU is used if that is enough,
+# otherwise real virtual machines.
 #
-# shellcheck disable=SC2016 # what others shall expand: a QEMU, a guest
+# shellcheck disable=SC2016 # expanded by the fake QEMU or in the guest
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 RUN=$TOP/scripts/vm/run.sh
@@ -16,10 +16,10 @@ WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 TREE=
 
-# ---- with a QEMU that only pretends
+# ---- with a fake QEMU
 
-# pretend LINES: what it does, as a shell script that finds the job in $JOB and its
-# arguments in $*.
+# pretend LINES: create a fake QEMU, a shell script that runs LINES. $JOB is the
+# directory of the job, and $* are QEMU's arguments.
 pretend()
 {
 	mkdir -p "$WORK/bin" "$WORK/cache"
@@ -33,19 +33,19 @@ pretend()
 	chmod 755 "$WORK/bin/qemu-system-x86_64"
 }
 
-# pretended CMD...: run it with that QEMU
+# pretended CMD...: run CMD with the fake QEMU
 pretended()
 {
 	PATH=$WORK/bin:$PATH HPCC_CACHE=$WORK/cache "$@"
 }
 
-# accelerators of all calls, in their order
+# accelerators: print the accelerators of all calls of QEMU, in their order
 accelerators()
 {
 	grep -oE -- '-accel (kvm|tcg)' "$WORK/calls" | cut -d' ' -f2 | tr '\n' ' '
 }
 
-# The machine that a guest does not boot on with KVM: told once, emulated from then on.
+# If a guest does not boot with KVM, run.sh reports this once, and emulates the CPU from then on.
 kvm_does_not_boot()
 {
 	local said
@@ -110,7 +110,7 @@ dies()
 		grep 'ended without a status' <<< "$said"
 }
 
-# What the kernel complained of comes before its registers and call traces.
+# The output starts with the kernel's first error message, not only with registers and call traces.
 dies_at_length()
 {
 	local said
@@ -129,7 +129,7 @@ one_thread()
 
 counted_instructions()
 {
-	# Such a guest shares no directory: its console tells the status.
+	# Such a guest shares no directory with the host: it prints its status on the console.
 	pretend 'JOB=${ALL#*file:}; echo "vm: status 0" > "${JOB%%/console*}/console"'
 	HPCC_VM_ACCEL=icount pretended "$RUN" --tree "$TREE" true &&
 		grep -F -- '-smp 1 ' "$WORK/calls" && grep -F -- '-icount shift=0,sleep=off' "$WORK/calls"
@@ -155,7 +155,7 @@ bad_arguments()
 	expect "status of a version" $? 1 && grep '6 is no kernel version' <<< "$said"
 }
 
-# Another distribution: that is said, and is no failure of the tests.
+# On another distribution kernel.sh reports that it has no kernel; the tests are skipped (status 4).
 no_kernel_here()
 {
 	local said
@@ -166,9 +166,10 @@ no_kernel_here()
 	expect status $? 4 && grep 'which kernel' <<< "$said"
 }
 
-# ---- in real ones
+# ---- in real virtual machines
 
-# The command's status, two CPUs, Debian's kernel, its modules; what may be written.
+# A guest has Debian's kernel and its modules, two CPUs, and the given environment. Only a --rw
+# directory is writable. run.sh returns the status of the command.
 real()
 {
 	mkdir -p "$WORK/here" "$WORK/there"
@@ -186,14 +187,14 @@ veth
 refused"
 }
 
-# script NAME LINES
+# script NAME LINES: create a test script with two results; LINES print the second one
 script()
 {
 	printf '#!/bin/bash\necho "KTAP version 1"\necho 1..2\necho "ok 1 - first"\n%s\n' "$2" > "$WORK/$1"
 	chmod 755 "$WORK/$1"
 }
 
-# Each has its own failures; who comes after it has none.
+# Each script has its own failures, and a script that runs after a failed one has none.
 shared()
 {
 	script good 'echo "ok 2 - second"'
@@ -226,7 +227,7 @@ assert total.failed == sum(map(len, by.values())), total
 END
 }
 
-# What is left to virtual time is no skip where the layer net has passed it.
+# If a test needs virtual time and has passed in the layer net, its skip in vm does not count.
 elsewhere()
 {
 	PYTHONPATH=$TOP/scripts python3 -B - "$TOP" << 'END'
@@ -256,7 +257,7 @@ for ktap in (tally("net/x", "a", "b", "c # SKIP no such device"),
              tally("vm/y", f"a {WHY}")):
     total.add(ktap)
 assert (total.passed, total.skipped) == (3, 6), total
-# b alone has passed in net; nobody has run c, d, and y's a
+# only b has passed in net; c, d, and a of y have not run anywhere
 assert total.count_elsewhere() == 1
 assert (total.passed, total.skipped, total.failed) == (3, 5, 0), total
 END

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of <hpcc/law/algo.h>, in its order: arithmetic, parameters, state and
- * MeasureInflight. test_algo_ack.c has what follows, test_algo_law.c what holds for any samples.
+ * Unit tests of <hpcc/law/algo.h>, in the order of its functions: arithmetic, parameters, state and
+ * MeasureInflight. test_algo_ack.c tests the functions after these, and test_algo_law.c properties
+ * that hold for any samples.
  */
 #include "connection.h"
 
@@ -158,11 +159,11 @@ TEST(find_bottleneck__since_it_is_the_most_loaded)
 		    a.L[2].bottleneck_since == 0);
 	hpcc_find_bottleneck(&a, 9);
 	assert_int_equal(a.L[1].bottleneck_since, 7);
-	/* of two alike the first */
+	/* if two links have the same u', the first one is the bottleneck */
 	a.L[0].u_q24 = ONE;
 	hpcc_find_bottleneck(&a, 11);
 	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);
-	/* a quiet one by what it counts as, then another link at a hop, then none */
+	/* a quiet link with its assumed u'; another link at the same hop; no link */
 	hpcc_link_quiet(&a.L[0], &p, false);
 	a.L[1].u_q24 = ONE / 2;
 	hpcc_find_bottleneck(&a, 12);
@@ -222,7 +223,7 @@ TEST(algo_init__without_links)
 	assert_false(a.started);
 }
 
-/* A path that gets longer keeps what is known of its first links. */
+/* When a path becomes longer, the state of its first links is kept. */
 TEST(algo_links__more_of_them)
 {
 	struct hpcc_link *L;
@@ -265,11 +266,11 @@ TEST(algo_restart__clamps)
 TEST(algo_restart__returns_at_once)
 {
 	hpcc_algo_restart(&a, &p, BYTES(1000));
-	/* Far below last_update_seq; a link at 1 % gives 95 times the window. */
+	/* This ACK number is far below last_update_seq. A load of 1 % multiplies W by 95. */
 	assert_int_equal(ack(T_NS, T_NS / 100, 0, 2000, 90000), HPCC_ACK_UPDATE);
 	assert_near(ldexpl(a.Wc_q16, -16), 95000 + 62.5, 1);
 	assert_int_equal(a.inc_stage, 0);
-	/* the ACK after it waits for what was sent since, as ever */
+	/* the next update needs an ACK of data that are sent after this one, as always */
 	assert_int_equal(a.last_update_seq, 90000);
 	assert_int_equal(ack(T_NS, T_NS / 100, 0, 90000, 91000), 0);
 }
@@ -281,7 +282,7 @@ static void reduce_holds_beside_an_idle_link(u32 max_stage)
 
 	begin(max_stage);
 	set_U(&a, ONE / 100);
-	/* Marks in each round trip, and an idle link. */
+	/* CE reduces Wc in each round trip, and the measured link is idle. */
 	for (i = 0; i < 10; i++) {
 		hpcc_algo_reduce(&a, &p, 3);
 		want *= 7.0L / 8;
@@ -292,7 +293,7 @@ static void reduce_holds_beside_an_idle_link(u32 max_stage)
 		want += 62.5L;
 		assert_near(ldexpl(a.W_q16, -16), want, 1);
 	}
-	/* They end: five steps, and all at once. */
+	/* The marks end: five additive increases, then W jumps to W_init. */
 	for (i = 0; i < 5; i++) {
 		assert_true(a.W_q16 < BYTES(W_INIT) / 2);
 		update(T_NS, T_NS / 100, 0);
@@ -313,7 +314,7 @@ TEST(algo_reduce__not_below_W_min)
 	a.Wc_q16 = BYTES(W_MIN);
 	hpcc_algo_reduce(&a, &p, 3);
 	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(W_MIN));
-	/* W below Wc stays where it is. */
+	/* If W is below the new Wc, W does not change. */
 	a.Wc_q16 = BYTES(1000);
 	hpcc_algo_reduce(&a, &p, 3);
 	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(875));
@@ -325,7 +326,7 @@ TEST(algo_slow__doubles)
 
 	hpcc_algo_restart(&a, &p, BYTES(1000));
 	hpcc_algo_slow(&a);
-	/* An idle link gives W_init at once. */
+	/* Without slow start, an idle link would set W to W_init at once. */
 	for (want = 1000; 2 * want < W_INIT / 2; want *= 2) {
 		update(T_NS, T_NS / 1000, 0);
 		assert_true(a.W_q16 > BYTES(2 * want));
@@ -333,7 +334,7 @@ TEST(algo_slow__doubles)
 		assert_true(a.W_q16 == BYTES(2 * want));
 		assert_true(a.Wc_q16 == BYTES(2 * want));
 		assert_int_equal(a.inc_stage, 5);
-		/* U measures what is in flight now, Wc is older: W does not fall. */
+		/* U measures the bytes in flight now, but Wc is older: W does not fall. */
 		a.W_q16 = BYTES(10);
 		a.Wc_q16 = BYTES(10);
 		a.inc_stage = 3;
@@ -342,14 +343,14 @@ TEST(algo_slow__doubles)
 		assert_true(a.W_q16 == BYTES(2 * want));
 		assert_true(a.Wc_q16 == BYTES(2 * want));
 		assert_int_equal(a.inc_stage, 5);
-		/* But it does where a link is busy. */
+		/* But W falls if a link is busy. */
 		a.W_q16 = BYTES(10);
 		a.U_q24 = p.eta_q24;
 		hpcc_algo_acked(&a, &p, 0, 500, BYTES(2 * want));
 		assert_true(a.W_q16 == BYTES(10));
 		hpcc_algo_restart(&a, &p, BYTES(2 * want));
 	}
-	/* Once it could have been W_init that is over. */
+	/* When the limit has reached W_init, slow start is over. */
 	hpcc_algo_acked(&a, &p, want, 500, a.W_q16);
 	hpcc_algo_restart(&a, &p, BYTES(W_INIT));
 	hpcc_algo_acked(&a, &p, 0, 500, a.W_q16);
@@ -359,7 +360,7 @@ TEST(algo_slow__doubles)
 	assert_true(a.slow_start_limit_q16 == BYTES(W_INIT));
 }
 
-/* W_max grows with T. */
+/* W_max grows with T: this does not restart slow start. */
 TEST(algo_slow__stays_over)
 {
 	struct hpcc_params larger = p;
@@ -377,7 +378,7 @@ TEST(algo_slow__stays_over)
 	assert_true(a.W_q16 == larger.W_max_q16);
 }
 
-/* A timeout that was none: what it was is not too much. */
+/* After a spurious timeout W returns to its old value, and slow start does not limit that value. */
 TEST(algo_slow__undone)
 {
 	hpcc_algo_acked(&a, &p, 1, 500, a.W_q16);
@@ -388,7 +389,7 @@ TEST(algo_slow__undone)
 	hpcc_algo_acked(&a, &p, 1, 500, a.W_q16);
 	assert_true(a.W_q16 == BYTES(5000));
 	assert_true(a.slow_start_limit_q16 == BYTES(5500));
-	/* Less than that, as for ECN, allows no less. */
+	/* A restart with a smaller W, as for ECN, does not lower the limit. */
 	hpcc_algo_restart(&a, &p, BYTES(4000));
 	assert_true(a.slow_start_limit_q16 == BYTES(5500));
 }
@@ -434,7 +435,7 @@ TEST(link_u__long_intervals)
 	assert_near(hpcc_link_u(&p, 0, max / 3, max), ONE / 3.0L, 1);
 	assert_near(hpcc_link_u(&p, 0, max, max / 60000), 60000.0L * ONE,
 		    60000.0L * ONE / (1 << 22));
-	/* either side of where the two begin to be halved */
+	/* below and above the size from which both numbers are halved */
 	assert_true(hpcc_link_u(&p, 0, (1ULL << 38) - 1, 1ULL << 39) ==
 		    ONE / 2);
 	assert_true(hpcc_link_u(&p, 0, (1ULL << 39) - 1, (1ULL << 39) - 1) ==
@@ -484,7 +485,7 @@ TEST(measure_inflight__moves_by_the_least_weight)
 {
 	int i;
 
-	/* 1 s in ns, one ns at a time */
+	/* T is 1 s, and records are 1 ns apart */
 	hpcc_params_init(&p, 1000000000, BYTES(1000), BYTES(1), 0, ETA, 5);
 	a = started(&p);
 	for (i = 0; i < 1000; i++) {
@@ -548,7 +549,7 @@ TEST(measure_inflight__first_of_equal_links)
 	assert_near(U_of(&a), 0.75L, 1e-12);
 }
 
-/* A packet that a fast link sends in less than a unit of time. */
+/* A fast link sends a packet in less than one time unit: d(tx) is 0. */
 TEST(measure_inflight__no_load_counts)
 {
 	assert_int_equal(measure(T_NS / 4, 0, 0), 0);
@@ -557,7 +558,7 @@ TEST(measure_inflight__no_load_counts)
 	assert_true(U_q44(&a) == 0);
 }
 
-/* Several links without load: one of those that were measured. */
+/* If no link has load, U follows a link that was measured. */
 TEST(measure_inflight__no_load_anywhere)
 {
 	three(5);
@@ -572,14 +573,14 @@ TEST(measure_inflight__missing_link_is_remembered)
 	s[1] = hop_next(2, T_NS, T_NS / 2);
 	measure_all(2);
 	assert_true(a.U_q24 == ONE / 2);
-	/* below link 2: U stays */
+	/* u' of link 1 is below that of link 2: U stays */
 	assert_int_equal(measure_hop(1, T_NS, T_NS * 3 / 8), 0);
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[0].u_q24 == ONE * 3 / 8);
-	/* above it: U moves */
+	/* u' of link 1 is above that of link 2: U changes */
 	measure_hop(1, T_NS, T_NS * 3 / 4);
 	assert_true(a.U_q24 == ONE * 3 / 4);
-	/* link 2's interval is as long as it was not heard of */
+	/* the interval of link 2 is the whole time since its last record */
 	measure_hop(2, 4 * T_NS, 4 * T_NS);
 	assert_true(a.U_q24 == ONE);
 }
@@ -628,7 +629,7 @@ TEST(measure_inflight__unusable_record_takes_its_link_out)
 	s[1] = hop_next(2, T_NS, T_NS / 2);
 	assert_int_equal(measure_all(2), HPCC_ACK_TS_BACK);
 	assert_true(a.U_q24 == ONE / 2);
-	/* with its next record it is back */
+	/* its next record counts again */
 	measure_hop(1, T_NS, T_NS * 3 / 4);
 	assert_true(a.U_q24 == ONE * 3 / 4);
 }
@@ -655,7 +656,7 @@ TEST(measure_inflight__tx_excess_beyond_4_dts_and_T)
 
 		begin(5);
 		before = copy_of(&a);
-		if (most >> 63)		/* that far ahead is behind */
+		if (most >> 63)		/* modulo 2^64 such a step is negative */
 			most = ~0ULL >> 1;
 		assert_int_equal(measure(dts[i], most + 1, 0),
 				 HPCC_ACK_NO_SAMPLE |
@@ -679,10 +680,10 @@ TEST(measure_inflight__tag_changed)
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[0].u_q24 == 0 && a.L[0].ts == s[0].ts);
 	assert_int_equal(a.L[0].tag, s[0].tag);
-	/* known by its new tag from then on */
+	/* from then on records with the new tag count */
 	assert_int_equal(measure_hop(1, T_NS, T_NS), 0);
 	assert_true(a.U_q24 == ONE);
-	/* alone in its ACK it is no measurement, nor is the old link's u' */
+	/* if no other link is in the ACK, nothing is measured; u' of the old link is dropped */
 	s[0] = hop_next(1, T_NS, T_NS);
 	s[0].tag++;
 	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1),
@@ -697,7 +698,7 @@ TEST(measure_inflight__repeated_hop)
 	s[1] = next(&a, 2 * T_NS, 5 * T_NS, 9 * T_NS);
 	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT);
 	assert_true(a.U_q24 == ONE / 2 && a.L[0].ts == s[0].ts);
-	/* also where the first one was not usable */
+	/* also if the first record of the hop was not usable */
 	s[0] = next(&a, 0, 0, 0);
 	s[1] = next(&a, T_NS, T_NS, 0);
 	assert_int_equal(measure_all(2),

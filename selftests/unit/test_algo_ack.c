@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of <hpcc/law/algo.h>, in its order: quiet links, ComputeWind, NewAck and the pacing
- * rate.
+ * Unit tests of <hpcc/law/algo.h>, in the order of its functions: quiet links, ComputeWind, NewAck
+ * and the pacing rate.
  */
 #include "connection.h"
 
 /* ---- Quiet links ---------------------------------------------------------- */
 
-/* An ACK that says that hop @hop is quiet, @tau behind the last one. */
+/* Process an ACK that reports hop @hop as quiet, @tau after the previous ACK. */
 static u32 quiet_ack(u32 hop, u64 tau, u32 ack_seq)
 {
 	struct hpcc_measure m = {};
@@ -25,7 +25,7 @@ TEST(measure_quiet__first_is_stored_only)
 	assert_int_equal(a.end, 1);
 }
 
-/* W is what it is where the link is full without a queue, and W_ai more. */
+/* At first a quiet link counts as U = eta, a full link without a queue: W grows by W_ai. */
 TEST(measure_quiet__adds_at_first)
 {
 	hpcc_algo_restart(&a, &p, BYTES(50000));
@@ -35,7 +35,7 @@ TEST(measure_quiet__adds_at_first)
 	assert_near(a.W_q16, BYTES(50000) + p.W_ai_q16, 16);
 }
 
-/* Then by 64/63, 64/62 .. 2 in each round trip, until W is at W_init. */
+/* Then W is multiplied by 64/63, 64/62 .. 2 in successive round trips, until it is W_init. */
 TEST(measure_quiet__then_multiplies)
 {
 	u64 before;
@@ -55,7 +55,7 @@ TEST(measure_quiet__then_multiplies)
 	assert_true(a.W_q16 == p.W_max_q16);
 }
 
-/* A queue that marks and does not stamp limits W beside a quiet link as well. */
+/* A queue that marks but does not stamp limits W, even if the stamped link is quiet. */
 TEST(measure_quiet__marks_reduce)
 {
 	u64 before;
@@ -71,7 +71,7 @@ TEST(measure_quiet__marks_reduce)
 		quiet_ack(1, T_NS, 200000 * i);
 		assert_near(a.W_q16, before * 7.0L / 8 + p.W_ai_q16, 16);
 	}
-	/* They end: HPCC_CE_STAGES additive increases in all, and W multiplies again. */
+	/* The marks end: after HPCC_CE_STAGES additive increases in total W is multiplied again. */
 	for (; i <= 54; i++) {
 		before = a.W_q16;
 		quiet_ack(1, T_NS, 200000 * i);
@@ -82,7 +82,7 @@ TEST(measure_quiet__marks_reduce)
 	assert_near(a.W_q16, 2.0L * before + p.W_ai_q16, 16 + before * 8e-6L);
 }
 
-/* A record ends it and measures at once: the link was busy meanwhile. */
+/* A record ends the quiet time and is measured at once, with a rate of 1: the link has a queue. */
 TEST(measure_quiet__first_record_measures)
 {
 	u32 i;
@@ -93,15 +93,15 @@ TEST(measure_quiet__first_record_measures)
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE + ONE / 4);
 	assert_int_equal(a.L[0].quiet, 0);
-	/* the next one measures, from there */
+	/* the next record is measured against this one */
 	assert_int_equal(ack(T_NS, T_NS / 2, 0, 5000000, 6000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE / 2);
-	/* and quiet begins anew, at eta */
+	/* a new quiet time starts at eta */
 	quiet_ack(1, T_NS, 7000000);
 	assert_int_equal(a.U_q24, p.eta_q24);
 }
 
-/* Another link at that hop: its first record is a baseline. */
+/* The hop has another link after the quiet time: its first record is a baseline. */
 TEST(measure_quiet__other_link_meanwhile)
 {
 	*s = next(&a, 40 * T_NS, 0, T_NS);
@@ -109,13 +109,13 @@ TEST(measure_quiet__other_link_meanwhile)
 	s->tag++;
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_PATH);
-	/* one that never told its tag has not changed it */
+	/* if the tag of a quiet link was unknown, its first record is no path change */
 	quiet_ack(2, T_NS, 200000);
 	s->hop = 2;
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 5000000, 6000000), HPCC_ACK_UPDATE);
 }
 
-/* The busiest link rules, whether it is quiet or not. */
+/* The most loaded link determines U, whether it is quiet or not. */
 TEST(measure_quiet__beside_a_measured_link)
 {
 	static const u64 dtx[] = { 4000, 9900 };
@@ -135,7 +135,7 @@ TEST(measure_quiet__beside_a_measured_link)
 	}
 }
 
-/* A link that was quiet and sends no more records has no load, as others. */
+/* A quiet link whose reports stop counts as idle after a time, like any other link. */
 TEST(measure_quiet__silence)
 {
 	u32 i;
@@ -148,7 +148,7 @@ TEST(measure_quiet__silence)
 	assert_int_equal(a.L[1].quiet, 0);
 }
 
-/* Slow start looks for the window and limits it, so a quiet link does not. */
+/* In slow start a quiet link counts with its lowest u' at once, so slow start alone limits W. */
 TEST(measure_quiet__slow_start_doubles)
 {
 	u64 before;
@@ -164,7 +164,7 @@ TEST(measure_quiet__slow_start_doubles)
 	}
 }
 
-/* Any series of records and quiet: W and U keep their bounds. */
+/* With any sequence of records and quiet reports, W and U stay within their bounds. */
 TEST(measure_quiet__bounds)
 {
 	u64 seed = 12;
@@ -199,7 +199,7 @@ TEST(compute_wind__multiplicative_from_eta_on)
 	set_U(&a, 2 * ETA);
 	W = hpcc_compute_wind(&a, &p, false);
 	assert_near(ldexpl(W, -16), 25062.5L, 1e-4);
-	/* U = eta: the same by either branch, but incStage tells */
+	/* with U = eta both branches give the same W; incStage shows which one was taken */
 	set_U(&a, ETA);
 	a.inc_stage = 3;
 	hpcc_compute_wind(&a, &p, true);
@@ -266,7 +266,7 @@ TEST(compute_wind__clamps_what_Wc_stores)
 	a.inc_stage = 5;
 	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_INIT));
 	assert_true(a.Wc_q16 == BYTES(W_INIT));
-	/* W_ai comes before the clamp: 19 + 62.5 is under W_min, 119 + 62.5 not */
+	/* W_ai is added before W is clamped: 19 + 62.5 is below W_min, 119 + 62.5 is not */
 	a.Wc_q16 = BYTES(20000);
 	set_U(&a, 1000 * ONE);
 	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_MIN));
@@ -385,7 +385,7 @@ TEST(new_ack__last_update_seq_moves_forward_only)
 	assert_int_equal(a.last_update_seq, 100000);
 }
 
-/* Round trips in which link 3 tells 1/4, and 2, the most loaded one, nothing. */
+/* Run round trips in which link 3 reports 1/4, and link 2, the most loaded link, nothing. */
 static u32 rounds_without(u32 rounds)
 {
 	u32 bits = 0;
@@ -417,7 +417,7 @@ TEST(new_ack__what_is_not_heard_of_is_forgotten)
 	assert_true(a.U_q24 == 2 * ONE);
 	assert_int_equal(rounds_without(1), HPCC_ACK_UPDATE);
 	assert_true(a.U_q24 == ONE / 4);
-	/* Its next record tells of all the time since. */
+	/* Its next record covers the whole time since its last one. */
 	assert_int_equal(measure_hop(2, 20 * T_NS, 10 * T_NS), 0);
 	assert_true(a.L[1].u_q24 == ONE / 2 && a.U_q24 == ONE / 2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IFA 2.0 (hpcc/carrier/ifa.h): bytes as the drafts draw them, and what they mean. */
+/* IFA 2.0 (hpcc/carrier/ifa.h): the bytes that the drafts define, and the decoded values. */
 #include <string.h>
 #include "test.h"
 #include <hpcc/carrier/ifa.h>
@@ -28,7 +28,7 @@ static struct packet *packet(u8 nodes)
 	return &k;
 }
 
-/* What a switch does, with so much room. */
+/* Push the metadata of a hop as a switch does. Return false if the packet has no @room bytes. */
 static bool push(struct packet *k, const struct hpcc_ifa_hop *hop, u32 room)
 {
 	u8 *stack = k->p + HEAD + HPCC_IFA_MD_LEN;
@@ -78,7 +78,7 @@ TEST(push__no_room)
 		assert_true(push(k, &first, 32));
 	assert_int_equal(k->p[HEAD + 2], 0);
 	assert_false(push(k, &first, 1000));
-	/* Max Length; a Hop Limit that nobody counts down. */
+	/* Max Length limits the stack; a Hop Limit of 0xff is not decremented. */
 	k->p[HEAD + 2] = 0xff;
 	assert_false(push(k, &first, 1000));
 	k->p[3] = 112;
@@ -110,7 +110,7 @@ TEST(find__refused)
 	assert_int_equal(found(2, 0x0c), -ENOENT);		/* tail stamp */
 	assert_int_equal(found(2, 0x05), -ENOENT);		/* checksum */
 	assert_int_equal(found(3, 7), -EINVAL);			/* more than Max Length */
-	assert_int_equal(found(HEAD + 3, 9), -EINVAL);		/* more than there is */
+	assert_int_equal(found(HEAD + 3, 9), -EINVAL);		/* more than the packet has */
 	assert_int_equal(found(HEAD + 3, 7), HEAD + 32);
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x40), -EINVAL);
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x90), -EINVAL);
@@ -124,7 +124,7 @@ TEST(hops__refused)
 	struct hpcc_ifa t = good;
 
 	assert_int_equal(hpcc_ifa_hops(&t), 2);
-	t.limit = 0;			/* another hop may have had something to write */
+	t.limit = 0;			/* the limit may have kept another hop from writing */
 	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
 	t = good;
 	t.max = 23;
@@ -195,7 +195,7 @@ TEST(record__follows)
 	struct hpcc_record a, b;
 
 	a = hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1);
-	hop.ns = 500;			/* the second after, and counters wrap */
+	hop.ns = 500;			/* the next second, and counters wrap */
 	hop.residence_ns = 3000;
 	hop.tx_bytes += 25000;
 	b = hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1);
@@ -205,7 +205,7 @@ TEST(record__follows)
 	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
 	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 1000);
 	assert_int_equal(hpcc_ifa_record(&link, &hop, GBIT_100, 128, 2, 1).qlen, 1024);
-	/* Another link begins anew. */
+	/* Another link has another tag. */
 	hop.port++;
 	assert_int_not_equal(hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1).tag, b.tag);
 }

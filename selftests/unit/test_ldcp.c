@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of <hpcc/law/ldcp.h>, in its order: the curve against exact fractions,
- * the window law against the draft's equations in long double, then flows that
- * are left to themselves until they settle.
+ * Unit tests of <hpcc/law/ldcp.h>, in the order of its functions: the curve is compared with exact
+ * fractions, and the window law with the draft's equations in long double. Then flows run until
+ * their windows have converged.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 {
 	struct ldcp_curve c;
 
-	/* Nothing of what was there before may show. */
+	/* ldcp_curve_init() must set all members. */
 	memset(&c, 0xff, sizeof(c));
 	ldcp_curve_init(&c, K_min, K_max, P_max_ppm);
 	return c;
@@ -105,8 +105,8 @@ TEST(mark_p__thresholds_of_0)
 
 /* ---- Marking: whole range --------------------------------------------------- */
 
-/* p against the fraction that it stands for. The header's bound is 2^-31, in
- * units of 2^-32: 2, and 2^-31 of them for each byte above K_min.
+/* Compare p with the exact fraction. In units of 2^-32, the header's bound is 2 plus 2^-31 for each
+ * byte above K_min.
  */
 static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm,
 		    const struct ldcp_curve *c, u64 q)
@@ -241,7 +241,7 @@ TEST(grant__to_nearest)
 	/* 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
 	assert_true(ldcp_grant(&p, 3 * ONE, 1) == 3 * ONE + 5592405);
 	assert_true(ldcp_grant(&p, 3 * ONE, 2) == 3 * ONE + 11184811);
-	/* 2^24 / 2^24 = 1; halves go up, less does not count */
+	/* 2^24 / 2^24 = 1; one half is rounded up, and less is rounded down */
 	p.alpha_q24 = ONE / 2;
 	assert_true(ldcp_grant(&p, ONE << 23, 1) == (ONE << 23) + 1);
 	p.alpha_q24 = ONE / 4;
@@ -300,7 +300,7 @@ TEST(grant__ends_at_the_largest_window)
 		    LDCP_CW_MAX_Q24 - 1);
 }
 
-/* A caller may set a window that no law would have led to. */
+/* A caller may set a window that the law never reaches. */
 TEST(any__windows_out_of_range_come_back)
 {
 	struct ldcp_params p = params(1, 1, 0.25);
@@ -397,7 +397,7 @@ static struct ldcp_params some_params(u64 *seed)
 						       gamma_q24) };
 }
 
-/* cw_min .. the largest, with what lies next to 1 more often than by chance */
+/* A random window from cw_min to the maximum; values next to 1 are more frequent. */
 static u64 some_cw(u64 *seed, const struct ldcp_params *p)
 {
 	u64 cw = random_magnitude(seed) >> 15;
@@ -446,7 +446,7 @@ TEST(any__as_the_draft_has_it)
 		u32 n = some_n(&seed);
 		u32 granted = min_t(u32, n, 32768);
 
-		/* half of the last bit; and for eta, one */
+		/* the error is at most half of the last bit */
 		assert_near(seg(ldcp_grant(&p, cw, n)),
 			    draft_grant(&p, seg(cw), granted), 0x1p-25L);
 		assert_near(seg(ldcp_revoke(&p, cw, n)),
@@ -498,8 +498,8 @@ TEST(any__more_segments_more_change)
 	}
 }
 
-/* n single ACKs divide by a window that grows meanwhile, so that they give less
- * than one ACK of n: by at most n^2 / 2 * alpha^2 / cw^3.
+/* n ACKs of one segment increase the window less than one ACK of n segments, because the window by
+ * which they divide grows meanwhile. The difference is at most n^2 / 2 * alpha^2 / cw^3.
  */
 TEST(grant__one_ack_of_n_or_n_acks)
 {
@@ -533,7 +533,7 @@ TEST(revoke__one_ack_of_n_is_n_acks)
 		u32 n = 1 + random_below(&seed, 64), k;
 		u64 each = cw;
 
-		/* The one that reaches 1 is the last that the law is for. */
+		/* The law for cw > 1 applies until an ACK has reduced cw to 1. */
 		for (k = 0; k < n && each > ONE; k++)
 			each = ldcp_revoke(&p, each, 1);
 		if (cw > ONE)
@@ -541,26 +541,26 @@ TEST(revoke__one_ack_of_n_is_n_acks)
 	}
 }
 
-/* ---- Window: where it settles ---------------------------------------------------- */
+/* ---- Window: convergence --------------------------------------------------------- */
 
 static bool random_mark(u64 *seed, double p)
 {
 	return random_u64(seed) < p * 0x1p64;
 }
 
-/* One ACK, marked or not */
+/* Return the window after one ACK, with or without a mark. */
 static u64 ack(const struct ldcp_params *p, u64 cw, bool mark)
 {
 	return mark ? ldcp_revoke(p, cw, 1) : ldcp_grant(p, cw, 1);
 }
 
-/* alpha (1 - p) / (beta p) */
+/* The window to which the law converges: alpha (1 - p) / (beta p) */
 static double settled(const struct ldcp_params *l, double p)
 {
 	return (double)l->alpha_q24 * (1 - p) / (l->beta_q24 * p);
 }
 
-/* Where each mark takes what was granted since the one before. */
+/* In the steady state each mark revokes what was granted since the previous mark. */
 TEST(any__settles_with_regular_marks)
 {
 	static const u32 period[] = { 5, 10, 100 };
@@ -583,7 +583,7 @@ TEST(any__settles_with_regular_marks)
 	}
 }
 
-/* E[alpha / cw] (1 - p) = beta p: it is the harmonic mean that settles. */
+/* E[alpha / cw] (1 - p) = beta p: the harmonic mean of cw converges to settled(). */
 TEST(any__settles_with_random_marks)
 {
 	static const double marked[] = { 0.1, 0.02, 0.002 };
@@ -608,7 +608,7 @@ TEST(any__settles_with_random_marks)
 	}
 }
 
-/* E[cw] p / 2 = gamma (1 - p) where neither 1 nor gamma is in the way. */
+/* E[cw] p / 2 = gamma (1 - p), if cw reaches neither 1 nor gamma. */
 TEST(any__settles_below_1)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
@@ -660,7 +660,7 @@ TEST(tick_rtt__between_T_and_8_T)
 	assert_true(ldcp_tick_rtt_ns(1000000000, ~0U) == 8000000000ULL);
 }
 
-/* A random number of which the first bits are clear, the rest as said. */
+/* A random number: @n zero bits, a one bit, and the upper bits of @rest. */
 static u32 heads(u32 n, u32 rest)
 {
 	return (1U << 31 | rest >> 1) >> n;
@@ -685,7 +685,7 @@ TEST(tick__parts_of_two_thirds)
 		    tick / 10000.0);
 }
 
-/* Mean and deviation of an exponential distribution, and how often it is long. */
+/* The mean, the deviation, and the share of long ticks are those of an exponential distribution. */
 TEST(tick__mean_is_rtt_over_cw)
 {
 	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };
@@ -713,7 +713,7 @@ TEST(tick__mean_is_rtt_over_cw)
 	}
 }
 
-/* The longest RTT and the least window: no overflow. */
+/* The longest RTT with the smallest window causes no overflow. */
 TEST(tick__largest)
 {
 	u64 rtt_ns = ldcp_tick_rtt_ns(1000000000, ~0U);
@@ -728,9 +728,9 @@ TEST(tick__largest)
 /* ---- Switch and senders together --------------------------------------------------- */
 
 #define FLOWS	8
-#define TRIP	64	/* packet times from the switch to the next packet there */
+#define TRIP	64	/* packet times from the switch to the sender and back to the switch */
 #define SIZE	1500U
-#define QUEUE	1024	/* packets; more than the flows' windows */
+#define QUEUE	1024	/* packets; more than the sum of all windows */
 #define NOBODY	(-1)
 
 /* A switch that sends one packet in each packet time, and its senders. */
@@ -787,7 +787,7 @@ static void loop_run(struct loop *l, u32 times)
 
 		if (back->flow != NOBODY)
 			loop_ack(l, back);
-		/* none of the flows gets to where it would need a timer */
+		/* no window stays below one segment, so no flow needs a timer */
 		for (i = 0; i < FLOWS; i++)
 			while (l->flying[i] < max(l->cw[i] / ONE, 1ULL))
 				loop_send(l, i);
@@ -814,7 +814,7 @@ TEST(any__flows_share_a_switch)
 	l.seed = 13;
 	for (i = 0; i < TRIP; i++)
 		l.back[i].flow = NOBODY;
-	/* one has what belongs to all */
+	/* at first one flow has the whole capacity */
 	for (i = 0; i < FLOWS; i++)
 		l.cw[i] = i ? ONE : 100 * ONE;
 	loop_run(&l, times / 20);
@@ -828,7 +828,7 @@ TEST(any__flows_share_a_switch)
 	p = l.marks / acks;
 	want = settled(&l.law, p);
 	assert_near(acks / l.inverse, want, 0.02 * want);
-	/* the queue is where the curve has the p of the flows */
+	/* the mean queue is the one for which the curve gives the measured p */
 	assert_near(l.bytes / times, (5 + p * 20) * SIZE, SIZE);
 	assert_true(l.idle / times < 0.02);
 }
@@ -858,9 +858,7 @@ TEST(is_low_priority__no_window)
 	assert_false(ldcp_is_low_priority(1, 0, false));
 }
 
-/* Of the packets of a first RTT exactly one is ECT, the one that completes IW,
- * however large they are.
- */
+/* For any packet sizes, only the packet that completes IW is ECT among those of the first RTT. */
 TEST(is_low_priority__one_of_the_first_rtt)
 {
 	u64 seed = 14;

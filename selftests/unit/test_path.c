@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A path of more hops than a request has slots: the sender's choice of phases
- * (<hpcc/law/phase.h>), what switches write (<hpcc/wire/stamp.h>) and the window law
+ * (<hpcc/law/phase.h>), the records of switches (<hpcc/wire/stamp.h>) and the window law
  * (<hpcc/law/algo.h>), connected by fluid models of links.
  *
  * Properties to test: the record of each hop is refreshed within a stated number
@@ -132,7 +132,7 @@ TEST(phase_quiet__malformed)
 	assert_int_equal(quiet_of(2, 1, 3, 0, false), 0);
 }
 
-/* A request without slots addresses no hop. */
+/* A request without slots requests no records, so no hop is reported as quiet. */
 TEST(phase_quiet__no_slots)
 {
 	u32 phase;
@@ -189,7 +189,7 @@ TEST(phase_quiet__as_switches_write)
  * @others: rate of other senders, as a fraction of B
  * @burst: queue from bursts of other senders, ns; @tx does not include these bytes
  * @queue: time that the link needs for all other waiting bytes, ns
- * @tx: time that the link has spent, ns
+ * @tx: time that the link has spent transmitting, ns
  * @replaces: if no slot is free, the switch may replace the record with the shortest queue
  */
 struct hop {
@@ -397,7 +397,7 @@ static void expect_share(const struct path *path, double others)
 
 /* Round trips that the law itself needs, with one link whose record is in every ACK. W falls below
  * its final value, because a queue has to drain, and rises again in steps of maxStage + 1 round
- * trips. After the load has ended, W needs two such steps.
+ * trips. After the load has ended, W needs two steps of maxStage + 1 round trips.
  */
 #define SETTLES_RTTS	80
 #define RISES_RTTS	30

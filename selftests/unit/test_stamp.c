@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a switch does to packets (hpcc/wire/stamp.h), against frames built here and
- * checksums computed in full. Every frame lies in a heap block of its own size,
- * so that the address sanitizer sees a read or write beyond what was granted.
+ * Changes of packets by a switch (hpcc/wire/stamp.h), compared with frames that are built here, and
+ * with checksums that are computed over the whole segment. Each frame has a heap block of its exact
+ * size, so that AddressSanitizer detects an access outside of the frame.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const struct hpcc_stamp port = {
 	.qlen_ns = 1000,
 };
 
-/* A frame and where its parts are. */
+/* A frame, and the offsets of its parts. */
 struct built {
 	u8	*p;
 	u32	len;
@@ -33,13 +33,13 @@ struct built {
 	int	version;
 };
 
-/* What to build. */
+/* Parameters of a frame to be built. */
 struct shape {
 	int	tags;		/* VLAN tags */
 	int	version;	/* 4 or 6 */
 	u32	extra;		/* bytes of IPv4 options or IPv6 headers: 8 n */
-	u32	nops;		/* before the option */
-	int	slots;		/* of the option; -1: no option */
+	u32	nops;		/* number of NOPs before the option */
+	int	slots;		/* slots of the option; -1: no option */
 	u32	payload;
 	u32	padding;	/* behind the IP packet */
 };
@@ -80,7 +80,7 @@ static u32 tcp_sum(const struct built *b)
 	return sum_words(sum, b->p + b->tcp, end - b->tcp);
 }
 
-/* For switches to fill in. */
+/* Whether switches write records into this type of option. */
 static bool asks(u32 type)
 {
 	return type == HPCC_OPT_FORWARD || type == HPCC_OPT_IDENTIFY || type == HPCC_OPT_ANSWERED;
@@ -134,7 +134,7 @@ static struct built build(const struct shape *s)
 
 		b.p[b.ip] = 0x60;
 		put16(b.p + b.ip + 4, l3 - 40);
-		/* Headers of 8 bytes, the last one with the rest. */
+		/* Each header has 8 bytes; the last one also has all remaining bytes. */
 		for (i = 0; i < s->extra / 8 && i < ARRAY_SIZE(ext); i++) {
 			*next = ext[i];
 			next = hdr;
@@ -175,8 +175,8 @@ static int walk_built(const struct built *b)
 	return walk(b->p, b->len, b->len, &place);
 }
 
-/* Calls @f with frames of all kinds: each place an option of @s->slots can be
- * at, the further in the sparser.
+/* Call @f with frames that have an option of @s->slots slots at different offsets. Large offsets
+ * are tested at larger intervals.
  */
 static void for_all_nops(struct shape *s,
 			 void (*f)(const struct shape *s, struct built *b))
@@ -222,8 +222,8 @@ TEST(walk__finds_option)
 	for_all_shapes(check_found);
 }
 
-/* However little is readable at first, the walk asks for more than it has, and
- * comes to the same result.
+/* However few bytes are readable at first, each call of the walk requests more bytes, and the final
+ * result is the same.
  */
 static void check_pulls(const struct shape *s, struct built *b)
 {
@@ -253,8 +253,8 @@ TEST(walk__asks_for_what_it_needs)
 	for_all_shapes(check_pulls);
 }
 
-/* A frame cut anywhere within its IP packet is malformed, whether the lengths
- * in it were adjusted to the cut or not; never found, never read beyond.
+/* A frame that ends within its IP packet is malformed. If its length fields are adjusted to this
+ * end, it is malformed only if the TCP header is incomplete. No byte beyond the end is read.
  */
 static void check_truncated(const struct shape *s, struct built *b)
 {
@@ -286,7 +286,9 @@ TEST(walk__every_truncation)
 	for_all_shapes(check_truncated);
 }
 
-/* Marking asks for no more than the IP header, and finds it in any packet. */
+/* The walk for marking (HPCC_WALK_IP_ONLY) requests no byte behind the IP header, and finds the IP
+ * header of any packet.
+ */
 static void check_ip_only(const struct shape *s, struct built *b)
 {
 	struct hpcc_frame f = {
@@ -325,7 +327,7 @@ TEST(walk__ip_only)
 static const struct shape plain4 = { .version = 4, .slots = 3, .payload = 9 };
 static const struct shape plain6 = { .version = 6, .slots = 3, .payload = 9 };
 
-/* A change of a plain frame, and what the walk returns then. */
+/* A change of a plain frame, and the result of the walk that it must cause. */
 struct change {
 	int version;
 	enum { FRAME, IP, TCP, OPT } part;
@@ -394,7 +396,7 @@ TEST(walk__fragments)
 	free(b.p);
 }
 
-/* The IPv4 packet has 77 bytes, the IPv6 packet 57 behind its header. */
+/* The IPv4 packet has 77 bytes; the IPv6 packet has 57 bytes after its IP header. */
 TEST(walk__contradicting_lengths)
 {
 	static const struct change changes[] = {
@@ -415,7 +417,7 @@ TEST(walk__contradicting_lengths)
 	check_changes(changes, ARRAY_SIZE(changes));
 }
 
-/* Super-packets above 64 KB state no length. */
+/* In super-packets above 64 KB the length field is 0. */
 TEST(walk__no_length_stated)
 {
 	struct shape s = plain4;
@@ -449,14 +451,14 @@ TEST(walk__every_option_length)
 			    len == 36;
 
 		b.p[b.opt + 1] = len;
-		/* What remains of the slots reads as the end of options. */
+		/* The remaining bytes of the slots are 0, which means the end of options. */
 		assert_int_equal(walk_built(&b), good ? HPCC_WALK_FOUND :
 				 HPCC_UNSTAMPED_MALFORMED);
 	}
 	free(b.p);
 }
 
-/* An echo, or an option that is none of ours, does not hide the request. */
+/* If an option of another type, such as an echo, precedes the request, the request is found. */
 TEST(walk__skips_other_types)
 {
 	struct shape s = plain4;
@@ -523,8 +525,8 @@ TEST(walk__without_ethernet)
 	free(b.p);
 }
 
-/* Frames with random bytes put in: whatever is found lies within the frame,
- * and stamping it stays within the option and the checksum.
+/* In frames with random bytes, each option that the walk finds lies within the frame, and stamping
+ * changes only the option and the checksum.
  */
 TEST(walk__random_bytes)
 {
@@ -587,7 +589,7 @@ static int stamp(u8 *p)
 	return hpcc_stamp_option(p, p[1], &port);
 }
 
-/* The result is @want, and the option changes only by a count of @hops. */
+/* Stamp an option. The result must be @want, and only the hop count may change, by @hops. */
 static void check_count(u8 *p, const struct hpcc_stamp *s, int want, u32 hops)
 {
 	u8 before[36];
@@ -617,7 +619,7 @@ TEST(option__first_free_slot)
 	}
 }
 
-/* However long the queue is, and whoever was there before. */
+/* A switch does not replace existing records, however long its own queue is. */
 TEST(option__records_stay)
 {
 	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };
@@ -698,7 +700,9 @@ TEST(option__identify)
 	assert_int_equal(id.bps, 100000000000ULL);
 }
 
-/* Counted, and nothing else, whatever slots there are; but names are always told. */
+/* A quiet port only increases the hop count, with any number of slots; but it always writes its
+ * identity if that is requested.
+ */
 TEST(option__quiet)
 {
 	struct hpcc_stamp s = port;
@@ -730,7 +734,7 @@ TEST(option__anonymous)
 	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
 }
 
-/* An ANSWERED is stamped as a FORWARD, by quiet and nameless ports as well. */
+/* Ports stamp an ANSWERED like a FORWARD; so do quiet and anonymous ports. */
 TEST(option__answered)
 {
 	struct hpcc_stamp s = port;
@@ -785,7 +789,7 @@ static void check_sum(const struct shape *s, struct built *b)
 		hpcc_stamp_packet(b->p, &place, &st, true);
 		assert_int_equal(tcp_sum(b), 0xffff);
 	}
-	/* Yet to be computed: the field is not ours. */
+	/* If the checksum is still to be computed, the switch does not change its field. */
 	put16(b->p + b->tcp + 16, 0x1234);
 	hpcc_stamp_packet(b->p, &place, &st, false);
 	assert_int_equal(b->p[b->tcp + 16] << 8 | b->p[b->tcp + 17], 0x1234);
@@ -835,7 +839,7 @@ TEST(clock__adds_up)
 
 		for (n = 0; n < 100000; n++)
 			sum = hpcc_clock_add(sum, hpcc_link_time(byte_time, 1538));
-		/* The rounding of byte_time, 2^-33 ns a byte, and no other. */
+		/* The only error is the rounding of byte_time, 2^-33 ns per byte. */
 		assert_true(is_near(sum, 1538e14L / rates[i],
 				    153800000 * 0x1p-33L));
 		assert_int_equal(hpcc_clock_ceil(sum), sum.ns + (sum.frac != 0));

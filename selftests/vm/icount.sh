@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two guests whose CPU takes a nanosecond for each instruction (scripts/vm/run.sh
-# --icount) say the same, to the byte and to the nanosecond, of one script of
-# selftests/net. Runs on the host; "make check-icount" calls it.
+# Run one script of selftests/net in two guests whose CPU takes one nanosecond per
+# instruction (scripts/vm/run.sh --icount). The outputs are identical, including all
+# times in ns. This script runs on the host; "make check-icount" calls it.
 set -uo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
@@ -12,10 +12,10 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 ktap_whole "$@"
 WORK=$(mktemp -d /var/tmp/hpcc-icount.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
-# A connection that agrees, and what both ends' counters say of it.
+# Tests of the handshake: which connections agree, and the counters of both ends.
 SCRIPT=selftests/net/handshake.py
 
-# guest NAME: run it; WORK/NAME is what it said, the times of its kernel included.
+# guest NAME: run SCRIPT in a guest; write its output and the kernel log to WORK/NAME.
 guest()
 {
 	# shellcheck disable=SC2016 # expanded in the guest
@@ -24,7 +24,7 @@ guest()
 		./$SCRIPT > "$WORK/$1" 2>&1 < /dev/null
 }
 
-# What a guest is given does not depend on when its files and directories were made.
+# The archive for a guest does not depend on when its files and directories were created.
 same_archive()
 {
 	mkdir "$WORK/job" && echo true > "$WORK/job/main" &&
@@ -34,7 +34,7 @@ same_archive()
 		cmp "$WORK/first" "$WORK/second"
 }
 
-# result NAME WHY: by the status of what ran last; WHY is a file.
+# result NAME WHY: print a result by the status of the last command; the file WHY has its output.
 result()
 {
 	local status=$?
@@ -50,7 +50,7 @@ main()
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
-	# A file that somebody edits meanwhile is another run.
+	# Use a copy of the files: an edit between the two runs would change the second one.
 	mkdir "$WORK/tree"
 	cp -r "$TOP/scripts" "$TOP/selftests" "$WORK/tree"
 	cd "$WORK/tree" || exit 1

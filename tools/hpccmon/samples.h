@@ -11,8 +11,8 @@
 
 /**
  * struct track - a flow that has samples
- * @local: our end
- * @peer: the other one
+ * @local: address and port of this end
+ * @peer: address and port of the other end
  * @cookie: SO_COOKIE, which can be reused by a flow with other ends
  * @samples: number of samples
  * @hops: maximum number of hops in a sample
@@ -39,11 +39,11 @@ struct sample {
 /**
  * struct samples - a recording
  * @sample: lines, sorted by time
- * @load: u' and the queue in us of each hop of each sample; NaN if not known
+ * @load: two values for each hop of each sample: u', and the queue in us; NaN if unknown
  * @track: flows, the one with the most samples first
- * @nr: of @sample
- * @nr_loads: of @load
- * @nr_tracks: of @track
+ * @nr: number of elements of @sample
+ * @nr_loads: number of elements of @load
+ * @nr_tracks: number of elements of @track
  */
 struct samples {
 	struct sample	*sample;

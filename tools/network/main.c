@@ -4,7 +4,7 @@
  *
  *	hpcc-network up PLAN	make it, and wait until its links have carrier
  *	hpcc-network down PLAN	delete it
- *	hpcc-network change PLAN CHANGES	the same kinds of lines, and down, change
+ *	hpcc-network change PLAN CHANGES	apply lines of the same kinds, and down, change
  *
  * One program replaces thousands of calls of ip, bridge and tc: in User Mode Linux a system call
  * costs 100 us of real time, and starting a program costs 10 ms.
@@ -201,7 +201,7 @@ static void wait_for_carrier(void)
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------ */
+/* ---- commands ------------------------------------------------------------------- */
 
 /* Print progress in steps of 10 %: first nodes created, then nodes configured. */
 static void progress(unsigned int done)

@@ -79,7 +79,7 @@ struct flow {
 	bool		done;		/* the receiver has all bytes */
 	uint64_t	done_ns;
 	uint64_t	window[2];	/* endless: bytes at start and end of the window */
-	uint32_t	retrans;	/* in a pool: without those before this flow */
+	uint32_t	retrans;	/* in a pool: only those since this flow began */
 	uint32_t	min_rtt_us;
 };
 

@@ -192,10 +192,11 @@ static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
  *
  * RTT / cw on average. A flow gets a report of the queue only once per tick. With equal ticks all
  * flows would react to the same queue together, and then together to the opposite queue. So ticks
- * are nearly exponentially distributed: the sum of 2/3 of a tick for each head before the first
- * tail, and of a uniformly distributed part of another 2/3. At most 6 ticks.
+ * are nearly exponentially distributed: toss a coin until the first tail, add 2/3 of RTT / cw for
+ * each head, and add a uniformly distributed part of another 2/3. The maximum is 6 RTT / cw.
  *
- * One 64-bit division is cheap enough: a window below one gets less than one ACK per RTT.
+ * The 64-bit division is cheap enough, because with a window below one segment less than one ACK
+ * arrives per RTT.
  *
  * Return: ns.
  */

@@ -108,20 +108,20 @@ struct hpcc_sample {
 
 /**
  * struct hpcc_link - state of a link, L[i]: one cache line
- * @ts: of its last record
- * @tx: of its last record
- * @qlen: of its last record
+ * @ts: ts of its last record
+ * @tx: txBytes of its last record
+ * @qlen: qlen of its last record
  * @u_q24: u' of its last record, or of a quiet link; 0 if it was not measured yet
  * @began_tx: @tx when the round trip of <hpcc/law/fallback.h> began
  * @seen_us: set by the caller: arrival time of its last record
  * @rtt_us: set by the caller: age of the record's segment at that time
  * @scale: set by the caller: exponent of the unit of its counters
- * @tag: of its last record
+ * @tag: tag of its last record
  * @rounds: round trips that ended since the last report of this link, at most HPCC_LINK_ROUNDS
  * @quiet: 1 + number of round trips of quiet, at most 1 + HPCC_QUIET_STEPS; 0: the last report was
  *	a record
- * @bottleneck_since: time at which it became the most loaded link, by the clock of
- *	hpcc_find_bottleneck(); 0: it is not the most loaded link
+ * @bottleneck_since: time at which this link became the most loaded link, by the clock of
+ *	hpcc_find_bottleneck(); 0: this link is not the most loaded link
  * @valid: @ts, @tx and @qlen are a baseline for the next record
  * @began_valid: @valid when the round trip of <hpcc/law/fallback.h> began
  */

@@ -266,7 +266,7 @@ static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
  * @kind: enum hpcc_report
  * @N: flows, 1 .. HPCC_REPORT_N_MAX
  *
- * Return: its bytes as a number.
+ * Return: the 8 bytes of the record as a number.
  */
 static inline u64 hpcc_report_pack(u8 kind, u16 N)
 {
@@ -301,7 +301,7 @@ static inline u32 hpcc_opt_len(u32 nr)
  * hpcc_opt_encode() - write a telemetry option's head
  * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not changed
  * @kind: TCP option kind
- * @opt: what to write
+ * @opt: the head to write
  */
 static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
 {
@@ -377,7 +377,7 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 /**
  * hpcc_opts_usual() - length of the usual options at the start, which can be skipped
  * @opts: the option bytes
- * @len: how many they are
+ * @len: number of these bytes
  *
  * Return: HPCC_TCPOPTS_USUAL_LEN or 0.
  */
@@ -391,7 +391,7 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 /**
  * hpcc_opt_next_of() - walk a TCP header's options
  * @opts: the option bytes of a TCP header
- * @len: how many they are, 0 .. 40
+ * @len: number of these bytes, 0 .. 40
  * @pos: in: where to start, 0 for the first call; out: the offset after the option found
  * @kind: the option kind to find; not EOL, NOP or timestamps
  * @other: another kind to find
@@ -436,7 +436,7 @@ static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
  * @opts: as for hpcc_opt_next_of()
  * @len: as for hpcc_opt_next_of()
  * @pos: as for hpcc_opt_next_of()
- * @kind: the option kind looked for
+ * @kind: the option kind to find
  *
  * Return: as hpcc_opt_next_of().
  */
@@ -464,7 +464,7 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
 /**
  * hpcc_syn_opt_find() - read our option of a SYN or SYN-ACK
  * @opts: the option bytes of a TCP header
- * @len: how many they are, 0 .. 40
+ * @len: number of these bytes, 0 .. 40
  * @kind: TCP option kind
  * @exid: agreed experiment identifier
  *

@@ -19,7 +19,7 @@
  * struct hpcc_trace - the hops that a trace or a stack brought
  * @ops: their carrier
  * @p: their bytes
- * @head: what the carrier has read from their header
+ * @head: values that the carrier has read from their header
  * @net: network namespace
  * @hops: number of hops; negative: invalid
  * @before: number of hops in front of them, which wrote into the option
@@ -73,17 +73,18 @@ struct hpcc_trace {
  * @fits: whether the carrier fits into a segment; limits *@room for options to what remains
  * @fill: write the record of a FORWARD, HPCC_RECORD_LEN bytes
  * @push: write options and carrier into a segment. Return: false if there is no memory
- * @report_in: take in a REPORT. Return: whether it is of this carrier, valid or not
+ * @report_in: process a REPORT. Return: whether it is of this carrier, valid or not
  *
  * Receiver, in LOCAL_IN; report() in LOCAL_OUT:
  *
- * @packet_in: take in a packet of the carrier's protocol. Return: whether it was for a connection
- *	that runs hpcc; it is freed then
- * @outside_in: take in a segment with unacceptable sequence number, but acceptable ACK number and
+ * @packet_in: process a packet of the carrier's protocol. Return: whether it belonged to a
+ *	connection that runs hpcc; such a packet is freed
+ * @outside_in: process a segment with unacceptable sequence number, but acceptable ACK number and
  *	TTL. Return: 1 if it is consumed; 0 if it is counted as invalid; -ENOENT if the carrier does
  *	not use it
  * @carries: whether the carrier has the records of a request, in place of its option
- * @pull: take in these records. Those of the option fit (hpcc_opt_misfits()), unless @reflects
+ * @pull: store the carrier's records. The records of the option fit (hpcc_opt_misfits()), unless
+ *	@reflects
  * @hop: make a load record of hop nr of a trace. Return: 0, -EINVAL, or -ENOENT if its link is
  *	unknown
  * @report: the record of a REPORT that reflects a signal
@@ -150,7 +151,7 @@ static inline const struct hpcc_carrier_ops *hpcc_carrier_of(const struct hpcc_f
 	return hpcc_carrier_at(READ_ONCE(flow->carrier));
 }
 
-/* Let go of the module of a flow's carrier. Context: the flow has no other user. */
+/* Release the module of a flow's carrier. Context: the flow has no other user. */
 static inline void hpcc_carrier_put(const struct hpcc_flow *flow)
 {
 	module_put(hpcc_carrier_of(flow)->owner);

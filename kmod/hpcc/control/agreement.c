@@ -126,9 +126,9 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u
 	return true;
 }
 
-/* Whether a note may exist, without the lock. Most SYNs do not carry the option and have no note: a
- * flood of them takes no lock and writes to no shared cache line. After true the caller searches
- * again under the lock.
+/* Whether a note may exist. This search takes no lock: most SYNs do not carry the option and have
+ * no note, and a flood of such SYNs must not take locks or write to shared cache lines. If the
+ * result is true, the caller searches again under the lock.
  */
 static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
 {

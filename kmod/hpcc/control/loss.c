@@ -27,8 +27,8 @@ static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
  * @flow: its flow
  *
  * These packets were only late. The count is limited by the number of packets that TCP has sent
- * twice: a surplus would hide later losses. It is also limited by hpcc_dsack_excess_max: a peer
- * that hides load may report all losses as late.
+ * twice: a surplus would hide later losses. The limit hpcc_dsack_excess_max also applies, because a
+ * peer that hides load may report every retransmission as a duplicate.
  *
  * To be called for each ACK with a DSACK, before hpcc_tlp_ack().
  */

@@ -47,16 +47,16 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_burst_follow_T() - set the number of segments that a burst may always have
+ * hpcc_burst_follow_T() - set the burst length that is allowed even if the window is small
  * @sk: socket
  * @flow: its flow
  * @T_ns: T
  * @B_host: rate of the host, bytes/s
  *
- * This is the amount that the host sends in net.hpcc.burst_ns. Each burst costs a timer and one
+ * It is the amount that the host sends in net.hpcc.burst_ns. Each burst costs a timer and one
  * pass through the stack, and makes queues longer by its own length. The default is some us, a
- * small part of a T of 32 us or more. With a smaller T the default is 0: only the window gives the
- * length of a burst.
+ * small part of a T of 32 us or more. With a smaller T the default is 0: the window alone
+ * determines the length of a burst.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {

@@ -55,7 +55,7 @@ struct hpcc_carrier_state {
 };
 
 /**
- * struct hpcc_carrier_private - what only carriers access (carrier/)
+ * struct hpcc_carrier_private - state that only carriers access (carrier/)
  * @own: private data of the flow's carrier; its file defines the type and states the lock
  * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
  *	afterwards
@@ -82,7 +82,7 @@ enum hpcc_mode {
 /**
  * enum hpcc_muted - whether segments carry our option, which the path may drop (mute.c)
  * @HPCC_MUTED_NOT: segments carry the option
- * @HPCC_MUTED: no segment carries it at the moment
+ * @HPCC_MUTED: no segment carries the option now
  * @HPCC_MUTED_TRIES: the next suitable data segment carries a request, as a trial
  * @HPCC_MUTED_TRIED: the trial segment was sent
  */
@@ -384,7 +384,7 @@ struct hpcc_flow_event {
  * @id: number of the flow in its network namespace; constant
  * @rcu: frees the flow
  *
- * Members of one owner each:
+ * Structures with one owner each, which the comment of the structure names:
  *
  * @echo: records to be echoed
  * @mute: segments without our option
@@ -401,8 +401,8 @@ struct hpcc_flow_event {
  * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
  * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
  * also needs the line of @fallback. A segment in LOCAL_OUT needs the lines of @node and
- * @last_request_ns, and an ACK to a peer that accepts N that of @census. hpcc_flow_check()
- * verifies these lines at compile time.
+ * @last_request_ns; if the segment is an ACK to a peer that accepts N, it also needs the line of
+ * @census. hpcc_flow_check() verifies these lines at compile time.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;

@@ -9,15 +9,15 @@
 #define HPCC_SCALE_CLASSES	15
 
 /**
- * struct hpcc_intake - state while records are taken in
- * @algo: the algorithm, with its links
+ * struct hpcc_intake - state while records are processed
+ * @algo: state of the window law, including the links
  * @params: parameters of @algo
  * @measure: result of the records so far
  * @now_us: tcp_mstamp
  * @rtt_us: RTT of the ACK that brought the records; 0 if data brought them
  * @hops: hops of the path
  * @hop_records: as in struct hpcc_flow
- * @skipped: a record came too soon after the last one
+ * @skipped: a record was too soon after the previous one of its link
  */
 struct hpcc_intake {
 	struct hpcc_algo *algo;

@@ -51,7 +51,7 @@ def series(results, series_of):
 
 
 def write(directory, results, series_of):
-    """Write the three files."""
+    """Write flows, ports and samples to three CSV files in a directory."""
     rows = flows(results), ports(results), series(results, dict(series_of))
     for name, head, body in zip(NAMES, (FLOWS, PORTS, SERIES), rows):
         with open(directory / name, "w", encoding="utf-8", newline="") as file:

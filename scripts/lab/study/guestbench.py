@@ -74,7 +74,8 @@ VARIANTS = {
     "cubic, segments, fq_codel": Variant("cubic", PRIO + "fq_codel", "host", {}),
     "cubic, segments, sch_hpcc": Variant("cubic", PRIO + "hpcc limit 10mb", "host", {}),
 }
-# Buffers of connections that share one thread for each end: memory must suffice for ten thousand.
+# SO_SNDBUF and SO_RCVLOWAT if all connections share one thread for each end. The values are small,
+# so that memory suffices for ten thousand connections.
 SHARED_SNDBUF = 32768
 SHARED_LOWAT = 16384
 # Address at which scripts/vm/count.c, which defines it too, expects calls of a guest.
@@ -296,7 +297,7 @@ class Snapshot:
         self.counters = hosts.counters()
 
     def since(self, before):
-        """The increase since an earlier snapshot, which is what a sample consists of."""
+        """Return the increase since an earlier snapshot: the values of a sample."""
         grew = {name: value - before.counters[name] for name, value in self.counters.items()}
         return {"seconds": self.t - before.t, "bytes": self.got - before.got, **grew}
 
@@ -359,7 +360,7 @@ def paths(args):
                     **found)
 
 
-# Options of hpccmon record; None: it does not run.
+# Options of hpccmon record for each case; None: hpccmon does not run.
 RECORD = {"not": None, "looks": ("--no-acks",), "ACKs": (), "ACKs, JSON": ("--json",)}
 # "8996 lines of ACKs; 0 ACKs lost, 0 of other flows"
 RECORDED = re.compile(r"(\d+) lines of ACKs; (\d+) ACKs lost")

@@ -111,7 +111,7 @@ static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
 		put32(th + 4, rng_next(rng));
 		put32(th + 8, rng_next(rng));
 		th[13] = percent(rng, 60) ? ACK : percent(rng, 50) ? SYN : rng_next(rng);
-		/* No segment without flags to a host, as in some_flags() of aim.c. */
+		/* A segment to a host has at least one flag, see some_flags() in aim.c. */
 		if (m->quiet && !th[13])
 			th[13] = ACK;
 		put16(th + 14, rng_next(rng));

@@ -59,7 +59,7 @@ static struct flow *find_flow(struct maker *m, uint8_t version, const uint8_t *h
 	return NULL;
 }
 
-/* Update the maker's state of a connection from a segment of the host. */
+/* Update the packet generator's state of a connection from a segment that the host sends. */
 static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 {
 	uint32_t hlen = (th[12] >> 4) * 4, at = 20;
