@@ -84,7 +84,7 @@ main()
 		boot "$@" || status=$?
 		begun=$(grep -c '^# script ' "$LOG" || true)
 		if [ "$begun" = 0 ] && [ "$again" = 1 ]; then
-			echo "test.sh: the machine did not get as far as the first script; once more" >&2
+			echo "test.sh: the machine ended before the first script; trying again" >&2
 			again=0
 			continue
 		fi
@@ -92,7 +92,7 @@ main()
 		! grep -q '^# status [^0]' "$LOG" || failed=1
 		[ "$status" = 0 ] || failed=1
 		if [ "$begun" = 0 ]; then
-			echo "test.sh: the machine did not get as far as the first script" >&2
+			echo "test.sh: the machine ended before the first script" >&2
 			exit 125
 		fi
 		shift "$begun"

@@ -631,7 +631,7 @@ test_del_under_traffic()
 	# A packet takes 0.4 s, because tc may be slow in real time.
 	add rate 20kbit limit 1mb delay 1ms
 	while_queued 60 tc qdisc del dev v0 root
-	[ "${#SEQ[@]}" -lt 30 ] || fail "kept what it held"
+	[ "${#SEQ[@]}" -lt 30 ] || fail "waiting packets were not dropped"
 	add rate 1gbit
 	burst 10
 	expect "afterwards" "${#SEQ[@]}" 10

@@ -279,12 +279,12 @@ main()
 	ok "run: from the kernel's first complaint on" dies_at_length
 	ok "run: all CPUs in one thread" one_thread
 	ok "run: one CPU that counts its instructions" counted_instructions
-	ok "run: refuses what it does not know" bad_arguments
+	ok "run: rejects unknown options" bad_arguments
 	ok "run: nothing is left of all these" nothing_left
 	ok "kernel: a distribution that has none" no_kernel_here
-	ok "check: virtual time's tests count where they ran" elsewhere
+	ok "check: tests that need virtual time count in the layer that ran them" elsewhere
 	ok "run: status, CPUs, kernel, modules, what may be written" real
-	ok "test: scripts that hang or panic take no other along" shared
+	ok "test: a script that hangs or panics does not affect others" shared
 	ok "run: nothing is left of real ones" nothing_left
 	ktap_exit
 }

@@ -62,7 +62,7 @@ main()
 	guest two
 	result "the script passes again" "$WORK/two"
 	diff -U 0 "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
-	result "both said the same" "$WORK/why"
+	result "both outputs are equal" "$WORK/why"
 	ktap_exit
 }
 
