@@ -112,8 +112,6 @@ static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
 		/* The next RTO mutes the flow if no request that leaves from now on is answered. */
 		flow->mute_past.rto_received = READ_ONCE(flow->received);
 		flow->mute_past.rto_requests = READ_ONCE(flow->requests);
-		/* The mailbox has records from before the RTO. */
-		hpcc_mail_discard(flow);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
 	} else {
 		return;
@@ -148,8 +146,11 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	/* Each segment of a TSO packet would carry the request. A new route removes the limit. */
 	hpcc_cap_bursts(sk, &flow->burst, 0, true);
 	/* If it was not HPCC_MUTED, LOCAL_OUT may have sent the trial meanwhile. */
-	if (muted == HPCC_MUTED)
+	if (muted == HPCC_MUTED) {
+		/* The mailbox has records from before the RTO. */
+		hpcc_mail_discard(flow);
 		WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
+	}
 }
 
 /* Whether a trial that ends at @end has enough segments around it, or the flow has waited too long
