@@ -91,10 +91,11 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
  * @burst: its limits
  * @rs: rate sample of the ACK; snd_cwnd is not updated yet
  *
- * If a packet leaves after its pacing time, TCP shortens the next gap by up to half, to compensate
- * for late timers. Waiting for an ACK is not a late timer: with this credit, packet trains would
- * keep their shape, and the pauses between them would reduce the throughput permanently. TCP does
- * not send less than a burst, so a window is used up when no further burst fits.
+ * If a packet leaves after its pacing time, TCP gives a credit: it shortens the next gap by up to
+ * half, to compensate for late timers. This function removes the credit if the packet was late
+ * because it waited for an ACK. Otherwise packet trains would keep their shape, and the pauses
+ * between them would reduce the throughput permanently. TCP does not send less than a burst, so a
+ * window is used up when no further burst fits.
  */
 static inline void hpcc_pacing_no_credit(struct tcp_sock *tp,
 					 const struct hpcc_burst *burst,

@@ -9,7 +9,8 @@
  * Two sets of callbacks share the state, as in hpcc. If ECN was not negotiated, or if losses occur
  * without a mark between them (ECT bleached, CE cleared, a switch that only drops), the socket runs
  * "ldcp-classic", Reno's response; ss and getsockopt show this name. If ECN was negotiated, the
- * socket returns to ldcp with the next mark. The receiver's part is the same in both sets.
+ * socket returns to ldcp at the next ACK that reports a mark. The receiver's part is the same in
+ * both sets.
  */
 #include <linux/module.h>
 #include <net/tcp.h>

@@ -349,7 +349,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	/* Segments have copies of the headers: the offsets of the first one apply to all. */
+	/* All segments have copies of the same headers, so the offsets are the same in each. */
 	if (!(headers.hint & HPCC_HINT_FOUND))
 		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {

@@ -23,13 +23,13 @@
  * struct hpcc_config - requested configuration; names and units as TCA_HPCC_*
  * @rate: bytes/s, 0: no shaping
  * @bandwidth: bytes/s, 0: speed of the device
- * @limit: bytes
+ * @limit: maximum backlog, bytes
  * @node: switch_ID
  * @port: port_ID
- * @overhead: bytes
+ * @overhead: bytes that the link adds to each packet
  * @delay_ns: propagation delay after the queue
- * @above: bytes of queue, 0: each packet gets a record
- * @respond: bytes of queue, 0: no responses
+ * @above: packets get a record if the queue is longer than this, bytes; 0: each packet gets one
+ * @respond: the port sends responses if the queue is longer than this, bytes; 0: no responses
  * @every_ns: minimum time between two responses to a flow
  * @kmin: bytes, 0: derived from B; the same for @kmax and @knonect
  * @kmax: bytes

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# modules.sh TREE: build what a guest needs of this project (modules,
+# modules.sh TREE: build the files of this project that a guest needs (modules,
 # q_hpcc.so, hpcc-network, hpcc-traffic) against the kernel TREE, and print the
-# directory that holds it. Built out of a copy, so that a build for the host
-# beside it is not disturbed, and kept in the cache until the sources change.
+# directory that contains them. The script builds a copy of the sources, so that it does
+# not disturb a build for the host. The result stays in the cache until the sources change.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 TOP=$(readlink -f "$HERE/../..")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 BUILDING=
-# Leads the process group that compiles.
+# Process ID of the leader of the process group that compiles.
 COMPILING=
 
 # shellcheck disable=SC2317 # called by trap
@@ -19,7 +19,7 @@ cleanup()
 {
 	trap '' INT TERM
 	if [ -n "$COMPILING" ]; then
-		# Its programs write to the directory until they end.
+		# The programs of the process group write to the directory until they end.
 		for _ in {1..20}; do
 			kill -- -"$COMPILING" 2> /dev/null || break
 			sleep 0.1
@@ -40,9 +40,9 @@ sources()
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
 
-# suite_of TREE: the suite of Debian that has the compiler a distribution's kernel
-# was built by; nothing if that is ours. Its headers' tools are linked with that
-# suite's libraries.
+# suite_of TREE: print the Debian suite whose compiler built a distribution's kernel; print
+# nothing if this machine has the same compiler. The tools of the kernel's headers are linked
+# with libraries of that suite.
 suite_of()
 {
 	local theirs ours
@@ -57,7 +57,7 @@ suite_of()
 	esac
 }
 
-# Type information of the distribution's kernels takes a vmlinux to make.
+# Building type information for a distribution's kernel requires a vmlinux.
 compile_modules()
 {
 	local tree=$1 copy=$2 suite
@@ -121,15 +121,15 @@ build()
 		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"
-	# Somebody else may have been faster; both results are the same.
+	# Another instance of this script may have finished first; both results are the same.
 	if mv -T "$BUILDING" "$final" 2>/dev/null; then
 		BUILDING=
 	fi
 	[ -e "$final/tcp_hpcc.ko" ]
 }
 
-# Every change of the sources leaves a directory; a dozen is enough, and those that
-# a guest may be using, as they were asked for in the last hours.
+# Each change of the sources leaves a directory. Keep the twelve newest ones, and those used in
+# the last 4 hours, because a guest may still use them.
 prune()
 {
 	local old
@@ -149,7 +149,7 @@ main()
 		exit 2
 	fi
 	cd "$TOP"
-	# Wherever the cache lies, the tree's name says what it is.
+	# The name of the tree identifies it; the path of the cache does not matter.
 	hash=$({ basename "$(readlink -f "$tree")"; sources | xargs sha256sum; } | sha256sum)
 	final=$CACHE/modules-${hash:0:12}
 	if [ ! -e "$final/tcp_hpcc.ko" ]; then
@@ -159,7 +159,7 @@ main()
 		build "$tree" "$final"
 		prune
 	fi
-	# Somebody else's cache will do, too.
+	# The cache may belong to another user.
 	touch "$final" 2> /dev/null || true
 	echo "$final"
 }

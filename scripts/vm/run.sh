@@ -2,34 +2,34 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # run.sh [options] [--] COMMAND [ARG]...: run COMMAND as root in a virtual machine
-# with Debian's own kernel; its exit status is ours. Time is real there.
+# with Debian's own kernel, and return its exit status. The guest runs in real time.
 #
-#   --tree DIR      kernel of kernel.sh (default: kernel.sh says)
-#   --module FILE   insmod FILE first, and what it depends on; may be repeated
+#   --tree DIR      directory with a kernel (default: the directory that kernel.sh prints)
+#   --module FILE   first load FILE and the modules that it depends on; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
-#                   host's file system is read-only, /tmp and /run are tmpfs
-#   --ro DIR        show DIR even if it lies below /tmp or /run
-#   --at PATH       show the directory named last as PATH, below /tmp
-#   --dir PATH      the guest's working directory (this one)
+#                   host's file system is read-only; /tmp and /run are tmpfs
+#   --ro DIR        let the guest read DIR even if it is below /tmp or /run
+#   --at PATH       path of the directory of the last --rw or --ro in the guest, below /tmp
+#   --dir PATH      the guest's working directory (default: the current directory)
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --cpus N        CPUs (2)
-#   --icount        one CPU, emulated, that takes a nanosecond for each instruction:
-#                   equal runs give equal results, far from real time. The
-#                   guest has a copy of what COMMAND needs and writes nowhere else
-#   --timeout S     give up after S seconds (600), or when the guest has given no
-#                   sign of life for 2 minutes
-#   --kernel ARG    one more argument for the kernel's command line
-#   --qemu ARG      one more argument for QEMU
+#   --icount        one emulated CPU that executes an instruction per nanosecond of virtual
+#                   time: equal runs give equal results. The guest uses a copy of the files
+#                   that COMMAND needs, and writes only to this copy
+#   --timeout S     end the guest after S seconds (600), or if it has not updated its
+#                   file "alive" for 2 minutes
+#   --kernel ARG    additional argument for the kernel's command line
+#   --qemu ARG      additional argument for QEMU
 #
-# HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
-# guest died without telling a status (the end of its console is shown).
+# The guest gets HPCC_MODDIR and TC_LIB_DIR. Exit status 124: timeout; 125: the guest
+# ended without an exit status (the script prints the end of its console).
 #
-# KVM is used where a guest boots with it within KVM_TRIAL_S; that is tried once
-# per boot of this machine. Else the CPU is emulated. HPCC_VM_ACCEL=kvm, tcg or
-# icount (--icount) decides instead; so does tcg-single, where all CPUs take turns in
-# one thread of the host's, in which QEMU before 8.1 cannot mistake code that the
-# kernel is just patching.
+# The script uses KVM if a guest boots with it within KVM_TRIAL_S; it tries this once
+# per boot of this machine. Otherwise QEMU emulates the CPU. HPCC_VM_ACCEL selects kvm,
+# tcg, icount (like --icount) or tcg-single instead. With tcg-single all CPUs take turns in
+# one thread of the host. This avoids a bug of QEMU before 8.1, which executes wrong
+# instructions while the kernel patches its code.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -58,7 +58,7 @@ cleanup()
 	[ -z "$JOB" ] || rm -rf "$JOB"
 }
 
-# Does a guest boot with KVM here?
+# Whether a guest boots with KVM on this machine.
 kvm_works()
 {
 	local tree=$1 known
@@ -78,8 +78,9 @@ kvm_works()
 	grep -q yes "$known"
 }
 
-# What init.sh has to show where tmpfs hides it or where the guest may write, three
-# lines each: "ro" or the tag of a device, the directory, the guest's name for it.
+# Print the directories that init.sh must mount because tmpfs would hide them or because the
+# guest may write to them. Each has three lines: "ro" or the tag of a device, the directory
+# on the host, and its path in the guest.
 list_mounts()
 {
 	local shown number=0
@@ -96,7 +97,7 @@ list_mounts()
 
 write_job()
 {
-	# /mnt/host: below /tmp it would be hidden.
+	# Use the path below /mnt/host, because tmpfs hides a path below /tmp.
 	KERNEL_MODULES=/mnt/host$1
 	shift
 	job_main "$@"
@@ -105,15 +106,15 @@ write_job()
 	cp "$HERE/init.sh" "$JOB"
 }
 
-# share TAG DIR [OPTION]: options that show a directory of the host to the guest.
+# share TAG DIR [OPTION]: add the QEMU options that share a directory of the host with the guest.
 share()
 {
 	qemu+=(-virtfs "local,mount_tag=$1,path=$2,security_model=none,multidevs=remap${3:+,$3}")
 }
 
-# cx16: the cmpxchg16b of QEMU 7.2 crashed Linux 6.12. norandmaps: translated
-# code is found again where it lies at the same address. tsc=reliable: emulated
-# CPUs that get no time of the host's would have it called unstable.
+# -cx16: cmpxchg16b of QEMU 7.2 crashed Linux 6.12. norandmaps: QEMU can reuse translated
+# code that is again at the same address. tsc=reliable: otherwise the kernel would mark
+# the TSC unstable if the host does not schedule the emulated CPUs.
 command_line()
 {
 	local tree=$1 mem=$2 cpus=$3 accel=$4 dir number=0 initrd=$1/initrd
@@ -122,7 +123,7 @@ command_line()
 		-machine q35 -smp "$cpus" -m "$mem")
 	case $accel in
 	icount)
-		# Its sign of life stays inside.
+		# The guest cannot update "alive", because it shares no directory with the host.
 		SILENCE_S=$timeout
 		qemu+=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -seed 1
 			-rtc "base=2024-01-01,clock=vm" -cpu "max,-cx16,-rdrand,-rdseed")
@@ -148,7 +149,7 @@ command_line()
 		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}" "${more[@]}")
 }
 
-# Ends the guest when its time is up or its heart stands still.
+# End the guest if it exceeds the timeout, or does not update "alive" for SILENCE_S seconds.
 watch()
 {
 	local timeout=$1 began=$SECONDS
@@ -163,7 +164,8 @@ watch()
 	done
 }
 
-# What a guest said that died: from its kernel's first complaint on, if there is one.
+# Print the console of a guest that ended without a status: from the first error report of its
+# kernel on, or else the last lines.
 last_words()
 {
 	tr -d '\r' < "$JOB/console" > "$JOB/words" 2>/dev/null || return 0

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# suite.sh SCRIPT...: inside a virtual machine, run one test of selftests/net
-# after the other. Each one's output stands between "# script PATH" and "# status
-# N", with what the kernel had to say meanwhile. Exit status 3: a script did not
-# end in SCRIPT_S seconds, and this machine should not be used any more.
+# suite.sh SCRIPT...: run test scripts of selftests/net one after the other, in a
+# virtual machine. Print the output of each script, and the kernel's messages of that
+# time, between "# script PATH" and "# status N". Exit status 3: a script did not end
+# within SCRIPT_S seconds; do not use this virtual machine any more.
 #
-# Modules of ours are unloaded after each script, which says whether anything
-# still holds them, and gives the next one a kernel without our state.
+# After each script suite.sh unloads our modules. This shows whether something still
+# uses them, and the next script starts with a kernel without our state.
 set -u
 
 HERE=$(dirname "$(readlink -f "$0")")
 SCRIPT_S=${SCRIPT_S:-400}
-# Connections whose test has ended hold their module until they time out.
+# Connections of a test that has ended use their module until they time out.
 UNLOAD_S=100
 KCSAN=/sys/kernel/debug/kcsan
 
@@ -33,7 +33,7 @@ gone()
 	! kill -0 "$1" 2> /dev/null
 }
 
-# A process that the kernel does not let go of is not waited for.
+# Run a script. Do not wait longer than SCRIPT_S seconds: the kernel may block a process for ever.
 run_script()
 {
 	local script=$1 pid status=0
@@ -51,7 +51,7 @@ run_script()
 	return "$status"
 }
 
-# Without room for orphans they go with their next timer.
+# Unload our modules. While tcp_max_orphans is 0, the next timer of an orphan closes it.
 clean_up()
 {
 	local name room began=$SECONDS
@@ -59,7 +59,7 @@ clean_up()
 	read -r room < /proc/sys/net/ipv4/tcp_max_orphans
 	echo 0 > /proc/sys/net/ipv4/tcp_max_orphans
 	ip -all netns del
-	# The latest first: none of them needs one that was loaded after it.
+	# /proc/modules lists the newest module first. No module needs a newer one.
 	sed -nE 's/^(((tcp|sch)_)?(hpcc|ldcp)[^ ]*) .*/\1/p' /proc/modules | while read -r name; do
 		wait_for "$UNLOAD_S" rmmod "$name" 2> /dev/null ||
 			echo "Bail out! $name is still in use: $(cat "/sys/module/$name/refcnt")"
@@ -73,7 +73,7 @@ complaints()
 	dmesg -c -l emerg,alert,crit,err,warn | awk -f "$HERE/races.awk"
 }
 
-# How hard a kernel that looks for data races has looked.
+# Print the counters of KCSAN, which show how much it has checked.
 watched()
 {
 	[ ! -e "$KCSAN" ] ||
@@ -84,7 +84,7 @@ main()
 {
 	local script status
 
-	# Only a kernel that looks for data races has it, and sleeps until now.
+	# Only a kernel with KCSAN has this file. KCSAN is off until now.
 	[ ! -e "$KCSAN" ] || echo on > "$KCSAN"
 	dmesg -c > /dev/null
 	for script; do

@@ -102,7 +102,9 @@ static long double U_of(const struct hpcc_algo *a)
 	return ldexpl(a->U_q24, -24) + ldexpl(a->U_low, -44);
 }
 
-/* ComputeWind in long double, from the state before it. */
+/* Compare the window in @now with the result of ComputeWind in long double from the previous state
+ * @was.
+ */
 static void expect_window(const struct hpcc_algo *was,
 			  const struct hpcc_algo *now,
 			  const struct hpcc_params *p)

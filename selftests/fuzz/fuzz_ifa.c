@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IFA 2.0 (<hpcc/carrier/ifa.h>): any bytes behind an IP header. What is found is inside them, a
- * hop's metadata go behind the metadata header and change nothing else, and what a hop pushed is
- * read back.
+ * IFA 2.0 (<hpcc/carrier/ifa.h>): any bytes after an IP header. Headers are found only within these
+ * bytes. The metadata of a hop are inserted after the metadata header, and change no other bytes.
+ * The metadata that a hop pushed can be read again.
  *
- * Input: B, scale, room, a hop's fields, then the bytes.
+ * Input: B, scale, room and the fields of a hop, then the bytes after the IP header.
  */
 #include "fuzz.h"
 #include <hpcc/carrier/ifa.h>
@@ -32,7 +32,9 @@ static void decode(const u8 *md, const struct hpcc_ifa *t, u64 bps, u8 scale)
 	}
 }
 
-/* What was at @old is at @new now, and a hop's metadata on top. */
+/* Check that @new contains the bytes of @old, with the metadata of @hop added at the top of the
+ * stack.
+ */
 static void pushed(const u8 *new, const u8 *old, u32 total, const struct hpcc_ifa *t,
 		   const struct hpcc_ifa_hop *hop)
 {
@@ -93,7 +95,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	};
 	data += FIELDS;
 	size -= FIELDS;
-	/* No more than the headers may be readable: ASan watches this copy. */
+	/* This copy contains only the headers, so ASan reports any read after them. */
 	need = HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN;
 	if (size >= need)
 		need = hpcc_ifa_md(data) + HPCC_IFA_MD_LEN;

@@ -4,22 +4,22 @@
 # For scripts that print KTAP; to be sourced without arguments. There are two kinds. One
 # defines functions test_*, and ends with
 #
-#	ktap_main [test_one test_two ...]	all of them, if none is named
+#	ktap_main [test_one test_two ...]	run the named tests; without names, all tests
 #
-# Each function runs in a subshell under "set -eu": a command that fails fails
-# the test, unless it is part of a condition. What a failed test prints becomes
+# Each function runs in a subshell under "set -eu": if a command fails, the test fails,
+# unless the command is part of a condition. The output of a failed test is printed as
 # diagnostic lines. The script's arguments, or else KTAP_ONLY="two ...", name the
 # tests to run. The script's status: 0 all tests passed or were skipped, 1 a test failed,
 # 2 a named test does not exist, 4 the script could not start.
 #
 # The other kind runs as a whole:
 #
-#	ktap_whole "$@"		refuse names of tests; options are the script's own
-#	ktap_plan N		there will be N results
+#	ktap_whole "$@"		refuse names of tests; the script parses its own options
+#	ktap_plan N		print the plan: N results follow
 #	ok NAME CMD [ARG]...	the result of a command: passed if it succeeds, skipped
 #				if its status is 4
 #	ktap_result STATUS NAME [OUTPUT]	the result of a command that has ended
-#	ktap_skipped N "NAME: WHY"		N tests that cannot run
+#	ktap_skipped N "NAME: WHY"		N tests are skipped
 #	ktap_exit		end with the script's status
 #
 # In functions of both:

@@ -5,7 +5,7 @@ hpcc". Patterns are regular expressions.
 
 import re
 
-# Options of a new qdisc, and what tc shows.
+# Options of a new qdisc, and the output of tc.
 ACCEPTED = (
     ("4863", "", "limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso identify on stats on marking off $"),
     ("48f8", "rate 10gbit", "rate 10Gbit "),
@@ -38,8 +38,8 @@ ACCEPTED = (
     ("6ff7", "marking ldcp knonect 50000b", "knonect 50000b "),
 )
 
-# Options of a change, and what tc prints. It prints errors of the kernel with "Error: ", and then
-# its exit status is 2. The qdisc stays as it was.
+# Options of a change, and the output of tc. tc prints an error of the kernel after "Error: ", and
+# exits with status 2. The qdisc does not change.
 REFUSED = (
     ("498d", "rate 11tbit", 'rate "11tbit": has to be a rate, 1kbit .. 10tbit'),
     ("4ab7", "bandwidth 999bit", 'bandwidth "999bit": has to be a rate'),
@@ -122,8 +122,8 @@ REFUSED += tuple((f"{number:x}", f'marking ldcp pmax "{word}"', f'pmax "{re.esca
                                                0x8e00))
 
 CHILD = object()      # instead of options: a child
-# Name, options of the qdisc before, command, its exit status, what a show prints, and, if not 1, how
-# often. "show" shows.
+# Name, options of the existing qdisc, command, its exit status, pattern for the output of a show
+# command, and the number of matches if it is not 1. "show" is a command that shows the qdisc.
 OTHERS = (
     ("56f0", "Change hpcc from above 20kb to above 0", "node 7 above 20kb",
      "qdisc change DEV handle 1: root hpcc above 0", 0, "^qdisc hpcc 1: root .*node 7 .*stamp split-gso "),
@@ -152,12 +152,12 @@ OTHERS = (
 
 
 def tc(command):
-    """Return a command of tc as tdc.py takes it."""
+    """Return a tc command in the format of tdc.py."""
     return "$TC " + command.replace("DEV", "dev $DUMMY")
 
 
 def case(number, name, setup, command, status, pattern, count=1, verify=None):
-    """Return a case as tdc.py takes it; verify is the command whose output the pattern is for."""
+    """Return a test case in the format of tdc.py. The pattern is for the output of the command verify."""
     if not verify:
         verify = command if " show" in command else tc(("class" if "class" in command else "qdisc") + " show DEV")
     teardown = [] if "qdisc del" in command and status == 0 else [tc("qdisc del DEV root")]

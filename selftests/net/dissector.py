@@ -218,7 +218,7 @@ def test_tags_in_tags():
 
 
 def test_captures():
-    """tshark shows captures/tcp.pcap, which unit/test_captures.c makes, field by field."""
+    """tshark shows each field of captures/tcp.pcap, which unit/test_captures.c writes."""
     loads = [[1, 0x0b, 8192, 4096, 1024], [2, 0x84, 8192, 4096, 2048]]
     fields = [*OF_HEAD, "hpcc.hop", *OF_LOAD, "hpcc.switch_id", "hpcc.port_id", "hpcc.rate", "tcp.checksum.status"]
 

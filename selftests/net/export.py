@@ -410,7 +410,7 @@ def test_hostile_clients():
     listener = pair.listen()
     for _ in range(300):
         pair.connect(listener)
-    # A small MTU keeps segments small, and socket buffers with them.
+    # A small MTU limits the size of segments, and thus the memory of socket buffers.
     pair.c.ip("link set lo mtu 1500")
     server = serve(pair.c, "--flows=1000")
     expect("size", len(ask(pair.c)[2]) > 300000, True)

@@ -569,8 +569,9 @@ def test_port_foreign():
 
 
 def test_kernel_node():
-    """The kernel of a router writes nodes as well. They have no tx_bytes and state the time of
-    receipt, so the receiver ignores such traces, and the TCP option takes over.
+    """A router's kernel also writes node data into traces. This data has no tx_bytes, and its
+    timestamp is the time of receipt. So the receiver ignores such traces, and the connection
+    changes to the TCP option.
     """
     path = Routed(6, 1, carrier=1)
     router = path.switches[0]

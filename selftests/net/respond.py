@@ -704,8 +704,8 @@ def test_vrf():
 
 
 def test_firewall():
-    """Connection tracking classifies a response as invalid: a firewall that drops invalid packets
-    drops it, and nothing else is lost.
+    """A firewall drops packets that connection tracking classifies as invalid. These include
+    responses. All other packets pass, and the connection stays in hpcc.
     """
     need_virtual_time()
     for drops in "router", "sender":

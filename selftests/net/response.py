@@ -174,7 +174,7 @@ def test_owned():
 
 
 def test_late():
-    """A response is pending while the data that it refers to are acknowledged: it is ignored."""
+    """A pending response is ignored if an ACK acknowledges the data that it refers to."""
     flow, read = held()
     flow.respond(response(3), data=flow.first + MSS)
     flow.first += MSS
@@ -186,7 +186,7 @@ def test_late():
 
 
 def ignored(flow, what, counter, *args, **how):
-    """Send a response, and fail unless it changes nothing but this counter."""
+    """Send a response, and check that it changes only this counter."""
     flow.moved()
     flow.respond(*args, **how)
     expect(f"{what}: counters", flow.moved(), {counter: 1})
@@ -367,7 +367,7 @@ def test_no_answer():
 
 
 def test_while_it_opens():
-    """Sockets that have no flow yet do not reply, and the handshake continues."""
+    """A socket that has no flow yet does not reply to a response, and the handshake continues."""
     for version in 4, 6:
         peer = Peer(version)
         peer.start_connect()

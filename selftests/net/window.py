@@ -56,9 +56,9 @@ def test_halves_ipv6():
 
 
 def test_swings():
-    """A peer that reports "idle" and "full" in turns, on ACKs that acknowledge nothing, cannot
-    delay the next packet for longer than W_min requires. (The delay was multiplied by W_init /
-    W_min each time, until the quotient exceeded 64 bits.)
+    """A peer that reports "idle" and "full" alternately, on ACKs that acknowledge nothing, cannot
+    delay the next packet for longer than W_min requires. (In an earlier version each report
+    multiplied the delay by W_init / W_min, until the quotient exceeded 64 bits.)
     """
     flow = Flow()
     link = Link()
@@ -83,8 +83,8 @@ def test_swings():
 
 
 def test_window_of_a_few_segments_returns():
-    """W_init is a few segments, and W is at W_min: packets are so far apart that records would be
-    too old to be compared. W returns all the same.
+    """W_init is a few segments, and W is W_min: the time between packets is so long that records
+    would be too old to be compared. W still recovers.
     """
     flow = Flow(host_mbps=64)           # W_init: 8,000 bytes
     link = Link()
@@ -139,9 +139,7 @@ def test_below_one_segment():
 
 
 def test_gaps_differ():
-    """With W below half a segment R differs from W / T by up to 1/8 each time, and not at all on
-    average.
-    """
+    """With W below half a segment each R differs from W / T by up to 1/8; the average of R is W / T."""
     flow = Flow(w_ai=1)
     link = Link()
     flow.round(link.step(9000, 1.0, 50.0))

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# With our modules loaded and unused, TCP is what it was: connections of cubic, reno
-# and dctcp send the same packets at the same times as without them, alone and
-# where packets are dropped or marked; so does bbr, alone and one connection at a
-# bottleneck (neutral.py says how). Four of bbr there are not compared: in four runs
-# without our modules, two of them with the same seed, they took 257, 239, 44 and 100 ms.
+# Modules that are loaded but not used do not change TCP. Connections of cubic, reno and
+# dctcp send the same packets at the same times with and without our modules: a single
+# connection, and four connections at a bottleneck that drops or marks packets. The test
+# does the same with a single bbr connection, with and without a bottleneck; neutral.py
+# describes the method. Four bbr connections at a bottleneck are not compared, because runs
+# without our modules already differ: four of them, two with the same seed, took 257, 239,
+# 44 and 100 ms.
 set -uo pipefail
 
 TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -15,7 +17,7 @@ ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-# segments ARG...: of a guest, with what neutral.py is told
+# segments ARG...: run neutral.py with these arguments in a guest, and print its scenarios
 segments()
 {
 	"$TOP/scripts/uml/run.sh" --tree "$TREE" --seed 5 --ro "$TOOLS" --ro "$WORK" -- \
@@ -23,13 +25,13 @@ segments()
 		sed -n '/^scenario /,$p'
 }
 
-# scenario NAME FILE: its lines
+# scenario NAME FILE: print the lines of a scenario in FILE
 scenario()
 {
 	awk -v name="scenario $1" '/^scenario / { on = $0 == name } on' "$2"
 }
 
-# What a scenario is for has to have happened: data, repairs, and marks for dctcp.
+# Check that a scenario contains data segments, losses at a bottleneck, and marks for dctcp.
 worth_comparing()
 {
 	local name=$1 lines
@@ -44,7 +46,7 @@ worth_comparing()
 	esac
 }
 
-# The clock rounds to its unit, once for each of two readings.
+# Two durations may differ by 2 ns, because the clock rounds both of its readings.
 as_long()
 {
 	local before after

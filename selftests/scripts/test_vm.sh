@@ -33,13 +33,13 @@ pretend()
 	chmod 755 "$WORK/bin/qemu-system-x86_64"
 }
 
-# pretended CMD...: run CMD with the fake QEMU
+# pretended CMD...: run CMD with the fake QEMU in PATH
 pretended()
 {
 	PATH=$WORK/bin:$PATH HPCC_CACHE=$WORK/cache "$@"
 }
 
-# accelerators: print the accelerators of all calls of QEMU, in their order
+# accelerators: print the accelerator of each call of QEMU, in the order of the calls
 accelerators()
 {
 	grep -oE -- '-accel (kvm|tcg)' "$WORK/calls" | cut -d' ' -f2 | tr '\n' ' '

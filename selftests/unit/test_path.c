@@ -384,7 +384,7 @@ static void path_run(struct path *path, u32 rtts)
 	}
 }
 
-/* Check W if other senders put this load on the busiest link. */
+/* Check that W fits the rest of the busiest link; @others is the load of the other senders. */
 static void expect_share(const struct path *path, double others)
 {
 	double want = 0.95 - others;

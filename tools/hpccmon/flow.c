@@ -40,8 +40,8 @@ enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
 
 /**
  * struct field - the member that an attribute fills in
- * @offset: of the member
- * @kind: its type; a SHARE is in units of 2^-24 in the attribute, and a double in the member
+ * @offset: offset of the member
+ * @kind: type of the member; the attribute of a SHARE is in units of 2^-24, its member is a double
  */
 struct field {
 	uint16_t	offset;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: explain the value of W. It shows the data of the kernel's generic netlink family "hpcc"
- * about the flows of this network namespace, for people and, with --json, for programs.
+ * hpccmon: explain the value of W. It gets data about the flows of this network namespace from the
+ * kernel's generic netlink family "hpcc". It prints them as text, or as JSON with --json.
  *
  *	main.c		commands, and their exit status
  *	filter.c	selection of flows
  *	netlink.c	requests to the kernel
- *	flow.c		its answers
+ *	flow.c		the kernel's answers
  *	why.c		the reason for W
  *	units.c json.c	format of the output
  *	options.c	options of commands

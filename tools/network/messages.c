@@ -221,8 +221,8 @@ static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
 	mnl_attr_nest_end(nlh, hops);
 }
 
-/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the next hop has the same address
- * on each interface; the kernel does not check the gateway.
+/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the gateway address is the same on
+ * each interface; the kernel does not check this address.
  */
 static void add_route(struct item *item)
 {

@@ -5,11 +5,11 @@
  *
  * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
  *
- * What follows an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets a line:
+ * Bytes after an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets in each line:
  *	Ver:4  GNS:4  Next Header:8  reserved:3  MF:1  TS:1  I:1  TA:1  C:1  Max Length:8
  *	the TCP header
  *	Request Vector:8  Action Vector:8  Hop Limit:8  Current Length:8
- *	then a stack of metadata, of the last hop first
+ *	a stack of metadata; the metadata of the last hop come first
  * Lengths are in words of the stack. The TCP checksum and the lengths in the TCP header do not
  * include IFA's bytes.
  *
@@ -19,7 +19,7 @@
  *	Speed:4  reserved:8  rxTimestampSec:20
  *	egressPort:16  ingressPort:16
  *	rxTimestampNs:32
- *	residenceTime:32, ns: the packet left so much later
+ *	residenceTime:32, ns: time from the receipt of the packet to its departure
  *	txBytes:32, modulo 2^32
  *	reserved:16  Queue Length:16, in a unit that the name space defines
  *	reserved:32
@@ -39,7 +39,7 @@
 #define HPCC_IFA_VERSION	2
 #define HPCC_IFA_GNS		0xf	/* each hop has its own name space */
 #define HPCC_IFA_LNS		1	/* ours */
-#define HPCC_IFA_UNIT		64	/* unit of Queue Length in it, bytes */
+#define HPCC_IFA_UNIT		64	/* unit of Queue Length in our name space, bytes */
 
 #define HPCC_IFA_HEAD_LEN	4	/* before the TCP header */
 #define HPCC_IFA_MD_LEN		4	/* metadata header, after it */
@@ -108,7 +108,7 @@ struct hpcc_ifa_hop {
 static const u16 hpcc_ifa_gbps[HPCC_IFA_SPEEDS] = { 10, 25, 40, 50, 100, 200, 400 };
 
 /**
- * hpcc_ifa_bps() - B of a speed code
+ * hpcc_ifa_bps() - convert a speed code to B
  * @speed: the code
  *
  * Return: bit/s; 0: the code has no defined speed.
@@ -119,7 +119,7 @@ static inline u64 hpcc_ifa_bps(u8 speed)
 }
 
 /**
- * hpcc_ifa_speed() - the speed code of B
+ * hpcc_ifa_speed() - convert B to a speed code
  * @bps: bit/s
  *
  * Return: the code; HPCC_IFA_SPEED_OTHER if there is none.
@@ -191,7 +191,7 @@ static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa 
 
 /**
  * hpcc_ifa_room() - whether a hop may push its metadata
- * @t: what hpcc_ifa_find() read
+ * @t: headers from hpcc_ifa_find()
  * @room: number of bytes that the packet may grow by
  *
  * Return: true if so. Otherwise the packet must be forwarded unchanged.
@@ -204,8 +204,8 @@ static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
 /**
  * hpcc_ifa_push() - write a hop's metadata
  * @md: the metadata header, followed by a gap of HPCC_IFA_HOP_LEN bytes
- * @t: what hpcc_ifa_find() read
- * @hop: what to write
+ * @t: headers from hpcc_ifa_find()
+ * @hop: the metadata
  */
 static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct hpcc_ifa_hop *hop)
 {
@@ -225,7 +225,7 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
 }
 
 /**
- * hpcc_ifa_hops() - how many hops there are
+ * hpcc_ifa_hops() - number of hops in the metadata stack
  * @t: from hpcc_ifa_find()
  *
  * Return: number of hops; -EINVAL if their metadata have another length, if there are too many, or

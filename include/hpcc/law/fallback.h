@@ -14,10 +14,10 @@
  * delivered packets, are not attributed to a busy link. d(t) is not measured by the link's clock,
  * because packets pass a fast link in a burst if a slow link follows it.
  *
- * The caller does not count packets that were only late: packets that were acknowledged without a
- * retransmission, and packets that the receiver got twice (DSACK). TCP detects both at least a
- * round trip later. If half of the excess was only late, the path reorders packets, or a machine
- * was stopped, and hpcc_fallback_late() ends the fallback.
+ * The caller does not count a packet as lost if it was only late. There are two kinds of late
+ * packets: the ACK arrived without a retransmission, or the receiver got the packet twice (DSACK).
+ * TCP detects both at least a round trip later. If half of the excess was only late, the path
+ * reorders packets, or a machine was stopped, and hpcc_fallback_late() ends the fallback.
  *
  * 1/32 is above the loss rate of links for other reasons (up to 1 %), and below the loss rate of a
  * window that is too large for the path. A window law that keeps one link at 0.95 may overload
@@ -270,7 +270,7 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
 }
 
 /**
- * hpcc_fallback_got() - packets delivered in a round trip
+ * hpcc_fallback_got() - number of packets delivered in a round trip
  * @f: connection that is about to leave telemetry
  * @delivered: packets delivered so far
  *

@@ -11,7 +11,7 @@
  * bytes.
  *
  * The draft's condition is "now > lastUpdateTime + T". This code adds the queues of the path,
- * because data that the sender transmits with a new W wait behind these queues. Without this, Wc
+ * because data that the sender transmits with a new W wait in these queues. Without this, Wc
  * would be divided once per T by a U that is one round trip old, and sixteen flows that meet at an
  * empty port would all be at W_min when the queue has drained.
  *
@@ -31,11 +31,11 @@
 #define HPCC_NEWINT_SETTLE_MAX	64U
 #define HPCC_NEWINT_IDS		16
 
-/* W is reported immediately if it is below the last reported W by more than 2^-3 of it. */
+/* W is reported immediately if it is lower than the last reported W by more than 2^-3, or 1/8. */
 #define HPCC_NEWINT_FALL_SHIFT	3
-/* W that was not synchronised is reported once per this many T. */
+/* A W that was computed without an update of Wc is reported once per this number of T. */
 #define HPCC_NEWINT_SAME_T	4
-/* A queue counts as at most this many T. */
+/* A longer queue counts as a queue of this number of T. */
 #define HPCC_NEWINT_QUEUE_T	64
 /* N before it is counted: the HPCC paper computes W_AI for 100 flows. */
 #define HPCC_N_DEFAULT		100
@@ -170,7 +170,7 @@ struct hpcc_window {
  * hpcc_window_pack() - write the record of a window
  * @w: the window
  *
- * Return: its bytes as a number.
+ * Return: the 8 bytes of the record as a number.
  */
 static inline u64 hpcc_window_pack(const struct hpcc_window *w)
 {
@@ -179,7 +179,7 @@ static inline u64 hpcc_window_pack(const struct hpcc_window *w)
 
 /**
  * hpcc_window_unpack() - read the record of a window
- * @v: its bytes as a number
+ * @v: the 8 bytes of the record as a number
  * @w: result
  *
  * Return: false if it is not the record of a window, or W is 0 or above W_init.

@@ -104,8 +104,8 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
  * hpcc_qlen_encode() - 12-bit float of a queue
  * @units: queue in units of 2^scale ns
  *
- * Exact below 512. Above that 9 significant bits, to nearest: the error is at most 0.2 %. Saturates
- * at HPCC_QLEN_MAX.
+ * Values below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most
+ * 0.2 %. The result saturates at HPCC_QLEN_MAX.
  *
  * Return: exponent << 8 | mantissa.
  */
@@ -127,7 +127,7 @@ static inline u32 hpcc_qlen_encode(u64 units)
 
 /**
  * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
- * @code: 12 bits; higher ones are ignored
+ * @code: 12 bits; higher bits are ignored
  *
  * Return: queue in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
  */
@@ -171,7 +171,7 @@ static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 
 /**
  * hpcc_record_unpack() - read a load record
- * @v: its bytes as a number
+ * @v: the 8 bytes of the record as a number
  * @r: result; every bit pattern is a record; hop 0 means that the slot is free
  */
 static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
@@ -239,7 +239,7 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 
 /**
  * hpcc_identity_unpack() - read an identity record
- * @v: its bytes as a number
+ * @v: the 8 bytes of the record as a number
  * @id: result; hop 0 means that the slot is free
  */
 static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
@@ -262,7 +262,7 @@ static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 }
 
 /**
- * hpcc_report_pack() - a report record
+ * hpcc_report_pack() - make a report record
  * @kind: enum hpcc_report
  * @N: flows, 1 .. HPCC_REPORT_N_MAX
  *
@@ -275,7 +275,7 @@ static inline u64 hpcc_report_pack(u8 kind, u16 N)
 
 /**
  * hpcc_report_flows() - N of a report record
- * @v: its bytes as a number
+ * @v: the 8 bytes of the record as a number
  *
  * Return: 1 .. HPCC_REPORT_N_MAX; 0 if the record is of another kind or N is out of range.
  */

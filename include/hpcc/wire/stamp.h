@@ -82,7 +82,7 @@ struct hpcc_frame {
 /* IP_MF | IP_OFFSET of <net/ip.h>. */
 #define HPCC_IP_FRAGMENT	0x3fff
 
-/* Members of struct tcphdr that are bit fields: offsets of their bytes. */
+/* Offsets of bytes in struct tcphdr whose members are bit fields. */
 #define HPCC_TCP_DOFF		12
 #define HPCC_TCP_FLAGS		13
 #define HPCC_TCP_SYN		0x02
@@ -96,7 +96,7 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 {
 	u32 need = off + n;
 
-	/* Readable bytes belong to the packet. */
+	/* All readable bytes belong to the packet. */
 	if (need <= f->have && (end == f->len || need <= end))
 		return 0;
 	if (need > end)
@@ -317,7 +317,7 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
  * @ts_ns: when the packet's first bit leaves
  * @tx_ns: total time that the link has spent on earlier packets
  * @qlen_ns: time that the link needs for the queue after the packet
- * @quiet: that queue is too short for a load record
+ * @quiet: the queue after the packet is too short for a load record
  * @anonymous: do not write a record into IDENTIFY
  */
 struct hpcc_stamp {

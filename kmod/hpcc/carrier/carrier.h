@@ -16,13 +16,13 @@
 #define HPCC_CAP_REFLECTS	HPCC_CAP_CSIG
 
 /**
- * struct hpcc_trace - the hops that a trace or a stack brought
- * @ops: their carrier
- * @p: their bytes
- * @head: values that the carrier has read from their header
+ * struct hpcc_trace - hops of a received trace or stack
+ * @ops: carrier of the trace
+ * @p: data of the hops
+ * @head: values that the carrier has read from the header of the trace
  * @net: network namespace
  * @hops: number of hops; negative: invalid
- * @before: number of hops in front of them, which wrote into the option
+ * @before: number of earlier hops on the path, which wrote into the option
  * @scale: scale of the records
  * @now_ns: arrival time
  * @age_ns: time since the last trace
@@ -45,26 +45,27 @@ struct hpcc_trace {
  * @id: enum hpcc_carrier
  * @protocol: IP protocol of the packets for packet_in()
  * @cap: HPCC_CAP_* that the peer needs
- * @probes_only: only probes use the carrier. Their FORWARD has a record only if there is fill()
- * @apart: the peer's TCP does not receive its probes
+ * @probes_only: only probes use the carrier; a probe's FORWARD has a record only if fill() is set
+ * @apart: the peer's TCP does not receive probes of the carrier
  * @ipv6_only: the carrier needs IPv6
- * @needs_links: a receiver announces @cap if its table of links has entries; otherwise if its route
- *	to the sender selects the carrier
- * @reflects: its requests have a signal in place of load records, and pull() stores it for report()
+ * @needs_links: if set, a receiver announces @cap if its table of links has entries; if not set, a
+ *	receiver announces @cap if its route to the sender selects the carrier
+ * @reflects: requests of the carrier have a signal in place of load records; pull() stores this
+ *	signal for report()
  * @sent: counter of requests that left
  * @received: counter of telemetry that was accepted
  * @ignored: counter of telemetry that was ignored
  * @unknown_link: counter of telemetry of a link that is not in the table
- * @stopped: counter of connections that returned to the TCP option
+ * @stopped: counter of connections that changed back to the TCP option
  *
- * Functions. A carrier that announces @cap has pull(); one that calls hpcc_trace_in() has hop();
- * one that @reflects has report(); one with a @protocol of its own has packet_in(). All others may
- * be NULL.
+ * Functions. pull() is set if the carrier announces @cap, hop() if it calls hpcc_trace_in(),
+ * report() if it @reflects, and packet_in() if it has its own @protocol. All other functions may be
+ * NULL.
  *
  * Sender, under the socket lock:
  *
  * @begin: a flow begins to use the carrier
- * @acked: an ACK arrived; informed: it brought telemetry
+ * @acked: an ACK arrived; informed: the ACK carried telemetry
  * @rto: an RTO fired. Return: whether the carrier ends; the caller then stops it
  * @reserve: number of bytes to keep free in each data segment
  *
@@ -82,12 +83,12 @@ struct hpcc_trace {
  * @outside_in: process a segment with unacceptable sequence number, but acceptable ACK number and
  *	TTL. Return: 1 if it is consumed; 0 if it is counted as invalid; -ENOENT if the carrier does
  *	not use it
- * @carries: whether the carrier has the records of a request, in place of its option
+ * @carries: whether the carrier, not the option, has the records of a request
  * @pull: store the carrier's records. The records of the option fit (hpcc_opt_misfits()), unless
  *	@reflects
  * @hop: make a load record of hop nr of a trace. Return: 0, -EINVAL, or -ENOENT if its link is
  *	unknown
- * @report: the record of a REPORT that reflects a signal
+ * @report: return the record of a REPORT that reflects a signal
  */
 struct hpcc_carrier_ops {
 	struct module *owner;

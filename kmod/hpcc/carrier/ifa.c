@@ -13,15 +13,16 @@
  * A packet filter sees no TCP header in an IFA packet. So no byte of the packet may reach TCP: an
  * attacker can pass only telemetry through a filter this way. And the hook accepts telemetry only
  * for a connection that already passed the filter, with numbers, timestamp and checksum that TCP
- * would accept. Our hook is the last one: a filter that drops the protocol drops telemetry, and
- * the TCP option carries requests from then on.
+ * would accept. Our hook runs after all packet filters. If a filter drops the protocol, no
+ * telemetry arrives, and the sender changes to the TCP option for its requests.
  *
- * For the same reason a probe acknowledges nothing. If the sender's TCP has something to
- * acknowledge, it sends a separate ACK (hpcc_probe_send()). The receiver answers in LOCAL_IN, not
- * when its TCP processes an ACK. While a process owns the socket, the next segment has the answer.
+ * For the same reason a probe acknowledges nothing. If the sender's TCP has data to acknowledge, it
+ * sends a separate ACK (hpcc_probe_send()). The receiver answers in LOCAL_IN, not when its TCP
+ * processes an ACK. If a process owns the socket at that time, the next segment carries the answer.
  *
- * B comes from the table of links, or else from the speed code. An administrator who lets IFA in
- * adds a link to that table: while it is empty, HPCC_CAP_IFA is not announced and IFA is ignored.
+ * B comes from the table of links, or else from the speed code. While this table is empty, the
+ * receiver does not announce HPCC_CAP_IFA, and ignores IFA. So an administrator who permits IFA
+ * adds a link.
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>

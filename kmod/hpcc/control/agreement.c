@@ -49,9 +49,9 @@ struct hpcc_agree_lock {
 } ____cacheline_aligned_in_smp;
 
 /**
- * struct hpcc_agreements - the notes of a network namespace
- * @locks: each covers every HPCC_AGREE_LOCKS-th set
- * @set: notes
+ * struct hpcc_agreements - table of the handshake notes of a network namespace
+ * @locks: lock n covers the sets n, n + HPCC_AGREE_LOCKS, n + 2 * HPCC_AGREE_LOCKS, ...
+ * @set: sets of notes
  */
 struct hpcc_agreements {
 	struct hpcc_agree_lock	locks[HPCC_AGREE_LOCKS];

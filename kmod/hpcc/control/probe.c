@@ -142,8 +142,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	/* frto alone is not enough: TCP does not clear it when recovery ends, and also sets it for
-	 * a lost SYN.
+	/* Also check the state of recovery: TCP does not clear frto when recovery ends, and also
+	 * sets frto for a lost SYN.
 	 */
 	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :

@@ -23,8 +23,10 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
  * hpcc_option_reserve() - space that our options need
  * @flow: a flow
  *
- * Return: bytes, for the records of FORWARD or for one record in each direction, and for the
- * carrier. Never a multiple of 8, see hpcc_reserve_restore().
+ * The space is enough for the records of a FORWARD, or for a FORWARD and an ECHO with one record
+ * each, and for the bytes of the carrier.
+ *
+ * Return: number of bytes; never a multiple of 8, see hpcc_reserve_restore().
  */
 u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 {

@@ -22,9 +22,9 @@ enum hpcc_counter {
  * enum hpcc_carrier - the format that switches fill in
  * @HPCC_CARRIER_TCP: the TCP option
  * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
- * @HPCC_CARRIER_INT: INT-MD, in probes
- * @HPCC_CARRIER_IFA: IFA 2.0, around probes
- * @HPCC_CARRIER_CSIG: CSIG tags, on probes
+ * @HPCC_CARRIER_INT: INT-MD headers in probes
+ * @HPCC_CARRIER_IFA: IFA 2.0 headers before and after the TCP header of probes
+ * @HPCC_CARRIER_CSIG: CSIG tags in the Ethernet header of probes
  */
 enum hpcc_carrier {
 	HPCC_CARRIER_TCP,
@@ -83,27 +83,27 @@ struct hpcc_census {
  * @max_stage: additive increases before a multiplicative one is allowed
  * @settle: with @max_stage 0, minimum number of T between two updates of Wc
  * @per_rtt: 1: W changes with Wc, once in a round trip; 0: W follows each record
- * @hop_records: maximum number of records of a hop in a T that measure the link, on paths of
- *	several hops; 0: all
- * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
- * @w_ai_bytes: W_ai; 0 takes it from N
- * @base_rtt_ns: T; 0 takes the connection's minimum RTT
+ * @hop_records: on paths of several hops: maximum number of a hop's records in one T from which
+ *	the link is measured; 0: all records
+ * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: the N that the receiver reports
+ * @w_ai_bytes: W_ai; 0: derived from N
+ * @base_rtt_ns: T; 0: the minimum RTT of the connection
  * @start_rtt_ns: longest handshake RTT after which the first window is W_init
- * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
+ * @host_mbps: B of the host, for W_init; 0: the speed of the egress device
  * @burst_segs: maximum number of segments in a TSO burst
  * @burst_shift: a burst is at most cwnd >> burst_shift
  * @burst_ns: a burst may take this time at the host's rate, for any @burst_shift; 0: by T
  * @pace: pace at R; 0: only if ACKs do not clock the data
  * @slots: number of records that an option requests
  * @sample: requests in a T; 0: with each segment
- * @probes: 0: data carry requests; 1: probes do
+ * @probes: 0: data carry requests; 1: probes carry requests
  * @where: 1: receivers compute W, if the peer agrees
  * @carrier: enum hpcc_carrier
- * @ioam_nodes: nodes that a trace has room for, or that may write into an INT stack
+ * @ioam_nodes: number of nodes that a trace has space for, or that may write into an INT stack
  * @int_dscp: DSCP of packets with INT
  * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
  * @csig_time: unit of CSIG's buckets of times, ns
- * @max_flows: maximum number of connections with telemetry; 0: by the memory of the machine
+ * @max_flows: maximum number of connections with telemetry; 0: derived from the machine's memory
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */

@@ -334,9 +334,9 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 	return 0;
 }
 
-/* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
- * cb->args[2]: the sender of the request may read the names of links; the process
- * that reads the answer does not matter.
+/* cb->args[0]: number of the next flow; cb->args[1]: true after the first part of the dump;
+ * cb->args[2]: true if the process that sent the request may read the names of links. The
+ * capabilities of the process that reads the answer are not checked.
  */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nodes, links and paths of a scenario, and the times that packets need on them.
 
-Every node is a network namespace. A link is a veth pair; each end's egress is
-an hpcc qdisc that is the whole link in that direction: queue, rate, propagation
-delay. The egress of hosts does not stamp, because telemetry does not count a host's
-NIC as a hop.
+Every node is a network namespace. A link is a veth pair. The hpcc qdisc at the egress of
+each end emulates the link in that direction: queue, rate and propagation delay. The qdisc of a
+host does not stamp, because telemetry does not count a host's NIC as a hop.
 
-The switches of a star, a dumbbell and a chain are bridges. Those of trees are
+The switches of a star, a dumbbell and a chain are bridges. The switches of trees are
 routers: top-of-rack switches t0, t1, ..., aggregation switches a0, ... and core
 switches c0, ..., or the spine switches s0, ... of a leaf-spine. They spread
 flows over all shortest paths.
@@ -59,7 +58,7 @@ def _alone_ns(links, packets, full_bits, last_bits):
     last = [last_bits * time for time in bit_times]
     busy = sum(last)
     if packets > 1:
-        # The last packet waits for earlier packets up to some link i, and does not wait behind link i.
+        # The last packet waits for earlier packets up to some link i, and does not wait after link i.
         full = [full_bits * time for time in bit_times]
         busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
                    for i in range(len(links)))

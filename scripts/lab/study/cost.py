@@ -109,7 +109,7 @@ class Samples:
         return median(values) if values else None
 
     def each(self, function):
-        """A figure per segment."""
+        """The median of a value of the samples, divided by their numbers of segments."""
         return self.median(lambda s: function(s) / s["segments"])
 
     def gbps(self):
@@ -128,11 +128,11 @@ class Samples:
                         for name in roles) / s["acks"] for s in self.samples), default=None)
 
     def cost(self, name):
-        """A figure of Profile.summary() per segment."""
+        """A value of Profile.summary(), divided by the number of segments."""
         return self.each(lambda s: s["cost"][name])
 
     def counter(self, name):
-        """A counter of the hosts per segment."""
+        """A counter of the hosts, divided by the number of segments."""
         return self.each(lambda s: s[name])
 
     def option_bytes(self, kind):

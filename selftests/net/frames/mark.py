@@ -4,11 +4,11 @@
 
 mark.py TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
 
-The queue is held by a link so slow that nothing leaves it while a test sends:
-one frame is on the link, the others wait. Frames that are not IP fill the
-queue to the byte, since neither marks nor knonect concern them. Then the link
-is made fast, and what arrives is compared with what was sent.
-Exit status 1 and a line for each difference.
+The link is so slow that no frame leaves the queue while a test sends: one frame is on the
+link, the others wait. Frames of other protocols than IP fill the queue to exactly the chosen
+length, because the qdisc does not mark them, and knonect does not apply to them. Then the test
+makes the link fast, and compares the frames that arrive with those that were sent.
+The exit status is 1, with one line for each difference.
 """
 import struct
 import subprocess
@@ -28,7 +28,7 @@ PRIMER_WIRE = len(PRIMER) + OVERHEAD
 
 KMIN, KMAX, LIMIT = 1000000, 3000000, 8000000
 PROBES = 4000			# at each length
-TRIES = 3			# 3 sigma are exceeded 1 time in 370
+TRIES = 3			# a result exceeds 3 sigma once in 370 times
 
 
 def with_ecn(frame, ecn):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets for the sockets of one host: most of them as a peer would send them, with
- * what is random in front of, in and behind the TCP header. Numbers of a connection are
- * relative to what the host said, so that two hosts get the same ones.
+ * Packets for the sockets of one host. Most of them are packets that a peer could send, with random
+ * extension headers, IP options, TCP options and payload. The sequence and ACK numbers follow from
+ * the segments that the host sends, so that two hosts get the same packets.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -24,7 +24,7 @@ static uint32_t pseudo(const struct flow *flow, uint32_t proto, uint32_t len)
 	return fold((uint64_t)sum16(flow->saddr, n) + sum16(flow->daddr, n) + proto + len);
 }
 
-/* An IP header at the frame's start. @len: what is behind it. */
+/* Write an IP header at the start of the frame. @len: number of bytes after the header. */
 static void ip_header(struct frame *f, const struct flow *flow, uint8_t proto, uint32_t len)
 {
 	uint8_t *ip = f->data;
@@ -63,7 +63,7 @@ static void tcp_header(uint8_t *th, const struct flow *flow, uint8_t flags, uint
 	put16(th + 14, flow->window);
 }
 
-/* aim_segment() - a segment without data, all of it right. Returns its length. */
+/* aim_segment() - write a valid segment without data. Returns its length. */
 uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
 		     const uint8_t *opts, uint32_t optlen)
 {
@@ -114,9 +114,9 @@ static uint32_t options(struct maker *m, uint8_t *p, struct flow *flow)
 	return len;
 }
 
-/* ---- What segments carry ---- */
+/* ---- Payload ---- */
 
-/* A packet without its IP header that no socket may get: it is in a payload. */
+/* Write a packet, without its IP header, into a payload. No socket may receive this packet. */
 static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uint8_t proto)
 {
 	static const uint16_t ports[] = { PORT_UDP, PORT_FILTERED, PORT_HPCC, 7 };
@@ -142,9 +142,9 @@ static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uin
 	return len;
 }
 
-/* One who takes the TCP header for an extension header reads its source port as the
- * next header and a length. To him each word here is an option of IPv6 that reaches to the
- * end, where the hidden packet is.
+/* Write a payload for a parser that mistakes the TCP header for an IPv6 extension header. Such a
+ * parser reads the source port as the next header and the length. For this parser each word of the
+ * payload is an IPv6 option that extends to the end, where the hidden packet is.
  */
 static uint32_t sled(struct rng *rng, uint8_t *p, const struct flow *flow, uint32_t hlen)
 {
@@ -177,7 +177,7 @@ static uint32_t payload(struct maker *m, uint8_t *p, const struct flow *flow, ui
 	return len;
 }
 
-/* ---- Sums, and what a device would have done ---- */
+/* ---- Checksums and offloads ---- */
 
 static void sums(struct maker *m, struct frame *f, const struct flow *flow, uint32_t l4,
 		 uint32_t hlen)
@@ -205,7 +205,7 @@ static void sums(struct maker *m, struct frame *f, const struct flow *flow, uint
 		if (percent(rng, 10))
 			vnet->flags = VIRTIO_NET_HDR_F_DATA_VALID;
 	}
-	/* Of more than a page only this much is in one piece. */
+	/* If the packet is longer than a page, only this length is linear. */
 	if (percent(rng, 60))
 		vnet->hdr_len = percent(rng, 50) ? l4 + hlen : l4 + below(rng, hlen);
 }
@@ -237,8 +237,8 @@ static uint32_t right_extensions(struct rng *rng, uint8_t *p, uint8_t **next)
 	return at;
 }
 
-/* Move what is behind the IP header, and put headers or options there. Returns by how
- * much it moved.
+/* Insert extension headers (IPv6) or options (IPv4) after the IP header. Returns the number of
+ * inserted bytes.
  */
 static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow)
 {
@@ -281,7 +281,7 @@ static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow
 	return n;
 }
 
-/* IPv6: cut behind the IP header, as make_fragments() does for IPv4. */
+/* Split an IPv6 packet into fragments, as make_fragments() does for IPv4. */
 static void cut6(struct maker *m, const struct frame *f)
 {
 	struct rng *rng = &m->rng;
@@ -325,8 +325,9 @@ static uint32_t near(struct rng *rng, uint32_t v)
 	return what < 96 ? v + below(rng, 1 << 18) - (1 << 17) : v + rng_next(rng);
 }
 
-/* One at least: a segment without any may be a response, which TCP answers if there is no such
- * connection, and the host with the modules does not. net/response.py has these.
+/* Return at least one flag. A segment without flags may be a response of a switch. If there is no
+ * such connection, TCP answers the segment, but a host with the modules does not.
+ * net/response.py tests responses.
  */
 static uint8_t some_flags(struct rng *rng)
 {
@@ -343,7 +344,7 @@ static uint8_t some_flags(struct rng *rng)
 	return any ? any : TCP_PSH;
 }
 
-/* A segment of a connection, or a SYN of nobody's. */
+/* Make a segment of a connection, or a SYN of an unknown peer (@stranger). */
 static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool stranger)
 {
 	struct rng *rng = &m->rng;
@@ -362,7 +363,7 @@ static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool
 	ip_header(f, to, TCP, 20 + optlen + len);
 	tcp_header(th, &flow, flags, optlen);
 	sums(m, f, to, l4, 20 + optlen);
-	/* What the host takes, if nothing else is wrong; its next ACK tells. */
+	/* The host accepts these data if the segment is valid; its next ACK corrects seq. */
 	if (!stranger && flow.seq == to->seq)
 		to->seq += len;
 	insert(m, f, to);
@@ -375,7 +376,7 @@ static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool
 	}
 }
 
-/* UDP, ICMP, and a protocol that a raw socket has. */
+/* Make a packet of UDP, of ICMP, or of the protocol of a raw socket. */
 static void make_other(struct maker *m, struct frame *f, const struct flow *to)
 {
 	static const uint16_t ports[] = { PORT_UDP, PORT_UDP, PORT_FILTERED, 7 };
@@ -410,7 +411,7 @@ static void make_other(struct maker *m, struct frame *f, const struct flow *to)
 	}
 }
 
-/* Does a frame of somebody else happen to be of a connection? */
+/* Whether a frame contains the ports of one of our connections. */
 static bool names_flow(const struct maker *m, const struct frame *f)
 {
 	for (uint32_t i = 0; i < m->nr_flows; i++) {
@@ -424,7 +425,7 @@ static bool names_flow(const struct maker *m, const struct frame *f)
 	return false;
 }
 
-/* Such as make_frame() makes them, for nobody's connection. */
+/* Make a frame with make_frame() that belongs to none of our connections. */
 static void make_stranger(struct maker *m, struct frame *f)
 {
 	uint32_t nr_flows = m->nr_flows;
@@ -437,7 +438,7 @@ static void make_stranger(struct maker *m, struct frame *f)
 	} while (!f->len || names_flow(m, f));
 }
 
-/* aim_frame() - the next frame for the host that m->flows lead to. */
+/* aim_frame() - make the next frame for the host at the other end of m->flows. */
 void aim_frame(struct maker *m, struct frame *f)
 {
 	struct rng *rng = &m->rng;

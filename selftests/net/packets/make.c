@@ -509,8 +509,8 @@ static void make_next(struct maker *m, struct frame *f)
 		put16(f->data + d.ip - 2, rng_next(rng));
 	f->len = d.ip + (d.is_ipv4 ? make_ipv4(m, &d) : make_ipv6(m, &d));
 	make_sums(m, &d);
-	/* Do not spoil segments of a live connection: random bytes could make a wrong checksum
-	 * correct.
+	/* Do not write random bytes into segments of a live connection: the wrong checksum of a
+	 * segment could become correct, and the connection would accept the segment.
 	 */
 	if (d.is_ipv4 && !f->vnet.flags && !f->vnet.gso_type && percent(rng, 5))
 		make_fragments(m, f, d.ip);

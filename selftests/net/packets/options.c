@@ -8,7 +8,7 @@ enum {
 	FORWARD = 1, ECHO = 2, IDENTIFY = 3, REPORT = 5, ANSWERED = 6,
 };
 
-/* Records of a REPORT that may be taken in: N, a window, or parameters of few ids. */
+/* Write valid records of a REPORT: N, a window, or parameters. The ids are 0 .. 3. */
 static uint32_t report(struct rng *rng, uint8_t *p)
 {
 	uint32_t id = below(rng, 4);
@@ -28,7 +28,7 @@ static uint32_t report(struct rng *rng, uint8_t *p)
 	return 2;
 }
 
-/* Our option: a head and records, one of four of them wrong in some way. */
+/* Write our option: a head and records. About one option in four is invalid. */
 uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 {
 	struct rng *rng = &m->rng;
@@ -77,7 +77,7 @@ uint32_t syn_option(struct maker *m, uint8_t *p)
 	return 6;
 }
 
-/* An option of TCP's own; none that would change a live connection. */
+/* Write an option that is not ours. For a live connection, TCP must not act on the option. */
 static uint32_t other_option(struct maker *m, uint8_t *p, bool live)
 {
 	static const uint8_t kinds[] = { 2, 3, 4, 5, 8, 19, 28, 29, 30, 34, 254 };
@@ -86,7 +86,7 @@ static uint32_t other_option(struct maker *m, uint8_t *p, bool live)
 
 	fill(rng, p, len);
 	p[0] = percent(rng, 70) ? kinds[below(rng, sizeof(kinds))] : rng_next(rng);
-	/* Timestamps and SACK are believed; MD5 and AO cost the segment. */
+	/* TCP would use the values of timestamps and SACK, and drop segments with MD5 or AO. */
 	while (live && (p[0] <= 1 || p[0] == 5 || p[0] == 8 || p[0] == 19 || p[0] == 29 ||
 			p[0] == 30))
 		p[0] = 100 + below(rng, 100);
@@ -106,8 +106,8 @@ static uint32_t timestamps(struct rng *rng, uint8_t *p, const struct flow *flow)
 	return flow ? 0 : 10;
 }
 
-/* make_options() - the options of a segment, cut to 40 bytes at most and to a
- * multiple of 4. @flow: live, so that nothing but ours may have an effect.
+/* make_options() - write the options of a segment: at most 40 bytes, and a multiple of 4. @flow: a
+ * live connection, or NULL. In a live connection only our own options may have an effect.
  */
 uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lines of a transcript (deliver.c): packets without random values, times and our options.
+ * Write the lines of a transcript (deliver.c). A line describes a packet, but does not contain
+ * random values, times, or our options.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""A port with a card's driver: GSO packets get one record and are cut behind the qdisc, each
-record says what is on the wire, whatever waits in rings and for interrupts.
+"""A port with the driver of a NIC. A GSO packet gets one record, and is segmented after the
+qdisc. Each record describes the packets on the wire, even if packets wait in the rings of the
+driver or for interrupts.
 """
 
 import json
@@ -20,21 +21,21 @@ NBYTES = 2000000
 BANDWIDTH_MBPS = 1000
 ETHERNET = 14 + 24      # header, FCS, preamble and gap
 COUNTER = 1 << 20
-# Counters are ambiguous after 64 T: a second, as a busy host may well keep a guest waiting
-# for a tenth of one. W_init is what the port's queue takes.
+# Counters are ambiguous after 64 T. With this T that is one second, because a busy host may stop
+# a guest for a tenth of a second. The port's queue has room for W_init.
 T_NS = 16000000
 HOST_MBPS = 500
 SYS = "/sys/class/net"
 
 
 def tx_queues(dev):
-    """How many a device has."""
+    """Return the number of transmit queues of a device."""
     return len([name for name in os.listdir(f"{SYS}/{dev}/queues") if "tx" in name])
 
 
 def cards(driver, queues):
-    """The names of both cards of a driver, with one queue or several; those of the last
-    test come back soon.
+    """Return the names of both NICs of a driver, with one queue or with several. Wait until the
+    NICs of the previous test are back in this namespace.
     """
     for _ in range(100):
         found = [dev for dev in sorted(os.listdir(SYS))
@@ -47,7 +48,7 @@ def cards(driver, queues):
 
 
 class CardPath(Path):
-    """Host a, a switch whose port towards b is a card, and b behind another one."""
+    """Host a, a switch, and host b. The port of the switch towards b, and the port of b, are NICs."""
 
     def __init__(self, driver, mtu=1500, limit=0, queues=1):
         near, far = cards(driver, queues)
@@ -59,19 +60,19 @@ class CardPath(Path):
         for dev, name, ns in (near, "right", self.switch), (far, "left", self.b):
             os.system(f"ip link set {dev} down; ip link set {dev} netns {ns.path} name {name}")
             ns.ip(f"link set {name} mtu {mtu}")
-            # QEMU's TSO sets "more fragments" in what it cuts: the stack cuts instead.
+            # TSO of QEMU sets "more fragments" in its segments, so the stack segments packets.
             ns.run("ethtool", "-K", name, "gro", "off", "lro", "off", "tso", "off", check=False)
         if limit:
             self.byte_limit("limit_max", limit)
         self.switch.ip("link set right master br0 up")
         self.b.ip(f"addr add {self.addr[1]}/24 dev left", "link set left up")
-        # GSO packets go on as they are
+        # Without a qdisc on host a, GSO packets reach the switch unchanged.
         self.a.tc("qdisc del dev right root")
         self.qdiscs()
         self.wait_for_carrier()
 
     def qdiscs(self):
-        """One for each queue."""
+        """Create a qdisc for each transmit queue."""
         how = f"hpcc bandwidth {BANDWIDTH_MBPS}mbit node 7 port 2"
         if self.queues == 1:
             self.switch.tc(f"qdisc replace dev right root handle 1: {how}")
@@ -81,7 +82,7 @@ class CardPath(Path):
                          for i in range(1, self.queues + 1)))
 
     def wait_for_carrier(self):
-        """Cards take a while to find their cable."""
+        """Wait until both NICs have a carrier."""
         for _ in range(100):
             if all("LOWER_UP" in ns.run("ip", "link", "show", dev) for ns, dev in
                    ((self.switch, "right"), (self.b, "left"))):
@@ -97,7 +98,7 @@ class CardPath(Path):
                                f"mount -t sysfs sysfs /run/sys && {what}")
 
     def sums(self):
-        """Statistics of the port's qdiscs, added up."""
+        """Return the sums of the statistics of the port's qdiscs."""
         qdiscs = json.loads(self.switch.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
         found = [qdisc["hpcc"] for qdisc in qdiscs if qdisc["kind"] == "hpcc"]
         expect("qdiscs", len(found), self.queues)
@@ -106,13 +107,13 @@ class CardPath(Path):
 
 
 def wire_ns(seg):
-    """Time of B that a segment takes."""
+    """Return the transmission time of a segment at the rate B, ns."""
     return (seg.total + ETHERNET) * 8000 // BANDWIDTH_MBPS
 
 
 def loads(segments):
-    """(ns of B sent before, ns of B seen until now, ns that wait, modulus, segment) by
-    each record; segments of one GSO packet have copies of its first one's.
+    """Yield (tx, transmission time of all earlier segments, queue, modulus of tx, segment) for each
+    record; all times are in ns. The segments of a GSO packet have copies of the same record.
     """
     seen = 0
     last = None
@@ -126,14 +127,15 @@ def loads(segments):
 
 
 def check_tx(segments, in_order):
-    """From one record to the next tx grows by what left meanwhile: never less than what
-    came, and more where the cable lost a packet, as QEMU's does when it is late. Where
-    packets overtake each other the sum counts.
+    """Between two records tx grows by the transmission time of the packets sent in between. The
+    growth is never less than the transmission time of the packets that arrived. It is more if
+    packets were lost: QEMU drops packets when it is late. If packets overtake each other, only
+    the sum is checked.
     """
     records = list(loads(segments))
     less = more = sent = seen = 0
     for one, two in zip(records, records[1:]):
-        if one[3] != two[3]:            # T was measured anew, and the unit with it
+        if one[3] != two[3]:            # T was measured again, and the unit changed
             continue
         dtx = (two[0] - one[0] + one[3] // 2) % one[3] - one[3] // 2
         sent += dtx
@@ -151,7 +153,7 @@ def check_tx(segments, in_order):
 
 
 def through(driver, mtu=1500, limit=0, queues=1):
-    """Data by such a port. Return the path and the records."""
+    """Send data through such a port. Return the path and the records."""
     path = CardPath(driver, mtu, limit, queues)
     sniffer = Sniffer(path.b, "left")
     client, server = path.connect()
@@ -159,8 +161,8 @@ def through(driver, mtu=1500, limit=0, queues=1):
     segments = [seg for seg in sniffer.segments() if seg.dport == 5000]
     expect("segments beyond the MTU", [seg.total for seg in segments if seg.total > mtu], [])
     expect("hops, mode", (path.a.flow()["hops"], get_cc(client)), (1, "hpcc"))
-    # Of two queues packets overtake each other, as many as come while the host lets one
-    # of the CPUs wait; some do that arrive by virtio.
+    # Packets of two queues overtake each other while the host does not run one of the CPUs.
+    # Some packets that arrive through virtio also overtake others.
     in_order = path.queues == 1 and driver != "virtio_net"
     records = check_tx(segments, in_order)
     counters, sums = path.a.counters(), path.sums()
@@ -189,7 +191,7 @@ def test_one_queue():
 
 
 def test_byte_queue_limits():
-    """The driver takes two packets at most: what waits is in the qdisc, and in qlen."""
+    """The driver takes at most two packets: all others wait in the qdisc, and qlen counts them."""
     path, records = through("e1000e", limit=3000)
     expect_in("limit", int(path.byte_limit("limit")), 1, 3000)
     expect_in("longest queue", max(rec[2] for rec in records), 1514 * 8, 10 ** 9)
@@ -205,7 +207,7 @@ def test_virtio():
 
 
 def by_taps(mtu=1500):
-    """By the same device behind TAP devices of the host's."""
+    """Send data through a virtio NIC that uses TAP devices of the host."""
     if os.environ.get("HPCC_TAPS") != "1":
         raise Skip("the host gives no TAP devices to this user")
     return through("virtio_net", mtu=mtu, queues=2)
@@ -215,10 +217,10 @@ def test_virtio_with_queues():
     by_taps()
 
 
-# Jumbo frames. Not vmxnet3: as QEMU has it none arrives, whatever the qdisc.
+# Jumbo frames. vmxnet3 is not tested: in QEMU it delivers no jumbo frame, with any qdisc.
 
 def expect_jumbo(records):
-    """Of through()."""
+    """Check that the records of through() include jumbo frames."""
     expect_in("longest packet", max(rec[4].total for rec in records), 8000, 9000)
 
 
