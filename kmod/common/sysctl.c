@@ -6,6 +6,7 @@
  * initial namespace a line in the kernel log states the range. Other namespaces may belong to
  * tenants, which must not fill the host's log or use up its rate limit.
  */
+#include <linux/err.h>
 #include <linux/export.h>
 #include <linux/slab.h>
 #include <hpcc/compat.h>
@@ -43,8 +44,8 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 	if (!err)
 		WRITE_ONCE(*(unsigned int *)table->data, value);
 	else if (table->extra2)
-		pr_notice_ratelimited("%s/%s = %u refused: error %d\n",
-				      (const char *)table->extra2, desc->name, value, err);
+		pr_notice_ratelimited("%s/%s = %u refused: %pe\n", (const char *)table->extra2,
+				      desc->name, value, ERR_PTR(err));
 	return err;
 }
 

@@ -7,40 +7,24 @@
 
 #include "stamp/stamp_ops.h"
 
-/* Protects hpcc_stamp_carrier.ops. Its holder waits for nothing. */
+/* Protects hpcc_stamp_carrier.ops. A task that holds it takes no other lock. */
 static DEFINE_MUTEX(hpcc_carriers_lock);
+
+/* A carrier of tc, and the end of its module's name. */
+#define HPCC_CARRIER_IN(carrier, end)	\
+	.module = end, .missing = "stamp " carrier ": carrier not loaded"
 
 /* The TCP option has no functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without
  * an indirect call.
  */
 struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP, .reads_option = true },
-	[HPCC_ROW_CSIG_PUSH] = {
-		.module		= "csig",
-		.missing	= "stamp csig_push: carrier not loaded",
-		.stamp_bit	= HPCC_STAMP_CSIG_PUSH,
-		.reads_option	= true,
-	},
-	[HPCC_ROW_IOAM] = {
-		.module		= "ioam",
-		.missing	= "stamp ioam: carrier not loaded",
-		.stamp_bit	= HPCC_STAMP_IOAM,
-	},
-	[HPCC_ROW_IFA] = {
-		.module		= "ifa",
-		.missing	= "stamp ifa: carrier not loaded",
-		.stamp_bit	= HPCC_STAMP_IFA,
-	},
-	[HPCC_ROW_INT] = {
-		.module		= "int",
-		.missing	= "stamp int: carrier not loaded",
-		.stamp_bit	= HPCC_STAMP_INT,
-	},
-	[HPCC_ROW_CSIG] = {
-		.module		= "csig",
-		.missing	= "stamp csig: carrier not loaded",
-		.stamp_bit	= HPCC_STAMP_CSIG,
-	},
+	[HPCC_ROW_CSIG_PUSH] = { HPCC_CARRIER_IN("csig_push", "csig"),
+				 .stamp_bit = HPCC_STAMP_CSIG_PUSH, .reads_option = true },
+	[HPCC_ROW_IOAM] = { HPCC_CARRIER_IN("ioam", "ioam"), .stamp_bit = HPCC_STAMP_IOAM },
+	[HPCC_ROW_IFA] = { HPCC_CARRIER_IN("ifa", "ifa"), .stamp_bit = HPCC_STAMP_IFA },
+	[HPCC_ROW_INT] = { HPCC_CARRIER_IN("int", "int"), .stamp_bit = HPCC_STAMP_INT },
+	[HPCC_ROW_CSIG] = { HPCC_CARRIER_IN("csig", "csig"), .stamp_bit = HPCC_STAMP_CSIG },
 };
 
 /**

@@ -97,7 +97,6 @@ test_known_key_by_hand()
 	local name
 
 	secure_boot || fail "this is no Secure Boot"
-	modprobe -a nf_socket_ipv4 nf_socket_ipv6
 	for name in $(our_modules); do
 		insmod "$OWN/$name.ko"
 		[ -d "/sys/module/$name" ] || fail "$name was not loaded"

@@ -24,8 +24,6 @@ load()
 {
 	local name
 
-	# Where these are no modules they are part of the kernel.
-	modprobe -aq nf_socket_ipv4 nf_socket_ipv6
 	for name in $(our_modules); do
 		insmod "$HPCC_MODDIR/$name.ko" || return
 	done

@@ -223,8 +223,8 @@ lacks_net_sched()
 
 lacks_inet()
 {
-	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NF_SOCKET_IPV4\.' \
-		modules_for CONFIG_INET= CONFIG_NF_SOCKET_IPV4=
+	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NETFILTER\.' \
+		modules_for CONFIG_INET= CONFIG_NETFILTER=
 }
 
 # kernel_of VERSION LINKER [TOOL...]: create headers of a kernel that clang has built, and the

@@ -153,7 +153,7 @@ struct hpcc_flow_mute {
  * @rto_requests: the flow's requests at the same time; socket lock
  * @trials: number of trials since telemetry last arrived
  *
- * No lock, but for @rto_received and @rto_requests.
+ * No lock, except for @rto_received and @rto_requests.
  */
 struct hpcc_flow_mute_past {
 	u32 paused_at;

@@ -100,6 +100,15 @@ static int hpcc_link_put(struct sk_buff *skb, const void *entry)
 	       nla_put_u32(skb, HPCC_A_LINK_UNIT, link->unit);
 }
 
+static int hpcc_links_accept(struct netlink_ext_ack *extack)
+{
+	int err = hpcc_carriers_load_links();
+
+	if (err)
+		NL_SET_ERR_MSG(extack, "no module of a carrier that uses links is loaded");
+	return err;
+}
+
 const struct hpcc_table_type hpcc_links = {
 	.id		= HPCC_TABLE_LINKS,
 	.max		= HPCC_LINKS_MAX,
@@ -111,4 +120,5 @@ const struct hpcc_table_type hpcc_links = {
 	.cmp		= hpcc_link_cmp,
 	.parse		= hpcc_link_parse,
 	.put		= hpcc_link_put,
+	.accept		= hpcc_links_accept,
 };

@@ -79,10 +79,6 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 		NL_SET_ERR_MSG(info->extack, "the request has more entries than the table can");
 		return ERR_PTR(-ENOSPC);
 	}
-	if (type == &hpcc_links && nr && !del && hpcc_carriers_load_links()) {
-		NL_SET_ERR_MSG(info->extack, "no module of a carrier that uses links is loaded");
-		return ERR_PTR(-ENOENT);
-	}
 	table = hpcc_table_alloc(type, nr);
 	if (IS_ERR(table))
 		return table;
@@ -96,6 +92,8 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 			break;
 	}
 	err = err ?: hpcc_table_sort(type, table, info->extack);
+	if (!err && nr && !del && type->accept)
+		err = type->accept(info->extack);
 	if (!err)
 		return table;
 	kvfree(table);

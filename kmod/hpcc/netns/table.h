@@ -32,6 +32,8 @@ struct hpcc_table {
  * @cmp: compare the keys of two entries, like memcmp()
  * @parse: fill in a zeroed entry from its attributes
  * @put: write the attributes of an entry into a message
+ * @accept: called before new entries apply, may sleep; NULL: none. Return: 0 or a negative error,
+ *	which rejects them
  */
 struct hpcc_table_type {
 	enum hpcc_table_id id;
@@ -45,6 +47,7 @@ struct hpcc_table_type {
 	int (*parse)(void *entry, struct nlattr * const *attrs, bool del,
 		     struct netlink_ext_ack *extack);
 	int (*put)(struct sk_buff *skb, const void *entry);
+	int (*accept)(struct netlink_ext_ack *extack);
 };
 
 /* The family of the messages with entries; observe/netlink.c defines it. */
