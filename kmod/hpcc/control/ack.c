@@ -48,6 +48,15 @@ static const u32 hpcc_ecn_shift = 3;
 
 /* ---- Parameters of a connection -------------------------------------- */
 
+/* With one record per T, U is that of the last T only, so W alternates around the fair window: too
+ * large after a small U, too small after a large one. Wc then follows each record, as in the draft:
+ * an update after an even number of records would always take the W of the same side.
+ */
+static u32 hpcc_settle(u32 settle, u32 sample)
+{
+	return sample == 1 ? min(settle, 1U) : settle;
+}
+
 /* Compute the values that depend on T: W_init = B_host * T, W_ai = W_init * (1 - eta) / N, and the
  * units of FORWARD.
  *
@@ -92,8 +101,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 
 	hpcc_burst_follow_T(sk, flow, T_ns, B_host);
 	flow->unpaced = !READ_ONCE(sysctls->pace);
-	flow->settle = READ_ONCE(sysctls->settle);
 	sample = READ_ONCE(sysctls->sample);
+	flow->settle = hpcc_settle(READ_ONCE(sysctls->settle), sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
 	hpcc_remote_follow_T(sk, flow);
