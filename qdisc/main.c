@@ -101,7 +101,7 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
 }
 
-/* Make a configuration active. Under RTNL. Fails only if the port changes or responses are new. */
+/* Make a configuration active. Under RTNL. Fails only if the port changes. */
 static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -111,11 +111,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	struct hpcc_marks marks;
 	struct hpcc_port *port;
 	bool new_link;
-	int err;
 
-	err = cfg->respond ? hpcc_respond_init(sch) : 0;
-	if (err)
-		return err;
 	port = hpcc_port_get(sch, cfg);
 	if (IS_ERR(port))
 		return PTR_ERR(port);
@@ -124,7 +120,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	if (cfg->rate && !q->cfg.rate)
 		hpcc_queue_shape(q);
 	q->cfg = *cfg;
-	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_enqueue_responding : hpcc_enqueue);
+	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_respond_ops->enqueue : hpcc_enqueue);
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
@@ -303,7 +299,9 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	err = hpcc_get_carriers(tb, cfg.stamp, extack);
 	if (err)
 		return err;
-	err = hpcc_validate(sch, tb, &cfg, extack) ?: hpcc_commit(sch, &cfg);
+	err = hpcc_validate(sch, tb, &cfg, extack) ?:
+	      hpcc_responder_get(sch, &cfg, tb[TCA_HPCC_RESPOND], extack) ?:
+	      hpcc_commit(sch, &cfg);
 	hpcc_put_carriers(err ? cfg.stamp : old);
 	return err;
 }
@@ -338,7 +336,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	hpcc_respond_destroy(q);
+	hpcc_responder_put(q);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
 	hpcc_put_carriers(q->cfg.stamp);

@@ -14,10 +14,15 @@
  * response: many ports would respond, and most of them do not lead to its destination. Turns are in
  * a table by flow hash. Budgets are in a table by sender hash: senders with equal hashes share a
  * budget.
+ *
+ * This is the module sch_hpcc_respond. A port holds it from its first configuration with respond
+ * until it is destroyed (hpcc_responder_get()).
  */
+#include <linux/device/driver.h>
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
 #include <linux/interrupt.h>
+#include <linux/module.h>
 #include <linux/random.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -203,15 +208,10 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_locatio
 	return err;
 }
 
-/**
- * hpcc_respond() - respond to an arriving request if the queue is long
- * @q: the port, locked, with respond
- * @skb: the packet, not in the queue yet; it may still be dropped
- * @headers: headers of @skb, just parsed
- *
- * A GSO packet gets one response for all its segments.
+/* Respond to an arriving request if the queue is long. The packet may still be dropped. A GSO
+ * packet gets one response for all its segments.
  */
-void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
+static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct hpcc_responder *r = q->responder;
 	struct hpcc_opt_location place = hpcc_hint_location(headers.hint);
@@ -253,55 +253,54 @@ void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers
 	tasklet_schedule(&r->tasklet);
 }
 
-/**
- * hpcc_respond_recount() - copy the statistics of the tasklet
- * @q: the port, locked
- * @stats: result
+/* Qdisc_ops::enqueue of a port that responds. Other ports have another function, so they do not
+ * check for responses per packet.
  */
-void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats)
+static int hpcc_respond_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
-	const struct hpcc_responder *r = q->responder;
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_headers headers = hpcc_arrival(q, skb);
 
-	if (!r)
-		return;
+	if (hpcc_hint_is_option(headers.hint))
+		hpcc_respond(q, skb, headers);
+	return hpcc_enqueue(skb, sch, to_free);
+}
+
+static void hpcc_responder_recount(const struct hpcc_responder *r, struct tc_hpcc_xstats *stats)
+{
 	stats->responses = READ_ONCE(r->sent);
 	stats->responses_failed = READ_ONCE(r->failed);
 }
 
-/**
- * hpcc_respond_init() - allocate the state for responses
- * @sch: the qdisc
- *
- * Context: RTNL. The state stays until the qdisc is destroyed.
- * Return: 0 or -ENOMEM.
- */
-int hpcc_respond_init(struct Qdisc *sch)
+static struct hpcc_responder *hpcc_responder_create(struct net_device *dev)
 {
-	struct hpcc_sched *q = qdisc_priv(sch);
-	struct hpcc_responder *r;
+	struct hpcc_responder *r = kvzalloc(sizeof(*r), GFP_KERNEL);
 
-	if (q->responder)
-		return 0;
-	r = kvzalloc(sizeof(*r), GFP_KERNEL);
 	if (!r)
-		return -ENOMEM;
-	r->dev = qdisc_dev(sch);
+		return NULL;
+	r->dev = dev;
 	get_random_bytes(&r->key, sizeof(r->key));
 	tasklet_setup(&r->tasklet, hpcc_responses_send);
-	q->responder = r;
-	return 0;
+	return r;
 }
 
-/**
- * hpcc_respond_destroy() - free the state for responses after the last packet
- * @q: the port
- *
- * Context: may sleep.
- */
-void hpcc_respond_destroy(struct hpcc_sched *q)
+static void hpcc_responder_destroy(struct hpcc_responder *r)
 {
-	if (!q->responder)
-		return;
-	tasklet_kill(&q->responder->tasklet);
-	kvfree(q->responder);
+	tasklet_kill(&r->tasklet);
+	kvfree(r);
 }
+
+static const struct hpcc_respond_ops hpcc_responder_ops = {
+	.owner		= THIS_MODULE,
+	.create		= hpcc_responder_create,
+	.destroy	= hpcc_responder_destroy,
+	.enqueue	= hpcc_respond_enqueue,
+	.recount	= hpcc_responder_recount,
+};
+
+module_driver(hpcc_responder_ops, hpcc_respond_register, hpcc_respond_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("Direct responses for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -220,6 +220,7 @@ u32 hpcc_port_backlog(struct hpcc_port *port)
 	}
 	return clamp_t(s64, sum + here->backlog_bytes - here->sum_backlog_bytes, 0, U32_MAX);
 }
+EXPORT_SYMBOL_GPL(hpcc_port_backlog);
 
 /**
  * hpcc_port_move() - move a queue to another port

@@ -410,29 +410,26 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);
 	return __hpcc_enqueue_one(skb, sch, now, hpcc_link_bytes(q, skb, 1), headers, to_free);
 }
+EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
 /**
- * hpcc_enqueue_responding() - Qdisc_ops::enqueue of a port that responds
- * @skb: packet
- * @sch: the qdisc
- * @to_free: list of packets that the caller frees
+ * hpcc_arrival() - headers of a packet before hpcc_enqueue(), for sch_hpcc_respond
+ * @q: the port, locked
+ * @skb: the packet
  *
- * A separate function, so that ports without responses do not check for them per packet.
+ * If the packet has a TCP option, due packets start first: it meets only the queue that is left.
+ *
+ * Return: the headers.
  */
-int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
-			    struct sk_buff **to_free)
+struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {
-	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers = hpcc_classify(q, skb);
 
-	if (hpcc_hint_is_option(headers.hint)) {
-		/* Start due packets first: the packet meets only the queue that is left. */
-		if (q->cfg.rate)
-			hpcc_serve(q, ktime_get_ns());
-		hpcc_respond(q, skb, headers);
-	}
-	return hpcc_enqueue(skb, sch, to_free);
+	if (q->cfg.rate && hpcc_hint_is_option(headers.hint))
+		hpcc_serve(q, ktime_get_ns());
+	return headers;
 }
+EXPORT_SYMBOL_GPL(hpcc_arrival);
 
 /* Set the watchdog to the next event: the first packet in flight is due, or the first waiting
  * packet starts. A timer that is already set to that time is not changed.

@@ -196,7 +196,8 @@ struct hpcc_offset {
  * @link_free: time at which the link has sent all packets in progress
  * @busy: time that the link has spent on packets of this queue so far: tx of telemetry
  * @shared: state shared with other queues of the port, or NULL
- * @responder: sends responses (respond.c); NULL if responses were never enabled
+ * @responder: sends responses (respond.c); NULL if responses were never enabled. Otherwise the port
+ *	holds sch_hpcc_respond
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @hist: queue length histogram
@@ -361,8 +362,7 @@ void hpcc_queue_reset(struct Qdisc *sch);
 bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
-int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
-			    struct sk_buff **to_free);
+struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 
 /* child.c */
@@ -431,11 +431,47 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers);
 
-/* respond.c */
-int hpcc_respond_init(struct Qdisc *sch);
-void hpcc_respond_destroy(struct hpcc_sched *q);
-void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats);
-void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers);
+/**
+ * struct hpcc_module - what sch_hpcc stores of a module that some ports need (module.c)
+ * @name: end of the module's name, after "sch_hpcc_"
+ * @missing: error message if the module cannot be loaded
+ * @owner: the module, or NULL while it is not loaded
+ */
+struct hpcc_module {
+	const char	*name;
+	const char	*missing;
+	struct module	*owner;
+};
+
+/**
+ * struct hpcc_respond_ops - functions of sch_hpcc_respond
+ * @owner: the module
+ * @create: create the responder of an egress device, under RTNL; NULL: no memory
+ * @destroy: free it after the last packet; may sleep
+ * @enqueue: Qdisc_ops::enqueue of a port that responds
+ * @recount: copy the counters of the responder of a locked port
+ */
+struct hpcc_respond_ops {
+	struct module *owner;
+	struct hpcc_responder *(*create)(struct net_device *dev);
+	void	(*destroy)(struct hpcc_responder *r);
+	int	(*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
+	void	(*recount)(const struct hpcc_responder *r, struct tc_hpcc_xstats *stats);
+};
+
+/* module.c; NULL while sch_hpcc_respond is not loaded. It does not change while a port has a
+ * responder.
+ */
+extern const struct hpcc_respond_ops *hpcc_respond_ops;
+
+void hpcc_module_set(struct hpcc_module *m, struct module *owner);
+int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
+		    struct netlink_ext_ack *extack);
+int hpcc_respond_register(const struct hpcc_respond_ops *ops);
+void hpcc_respond_unregister(const struct hpcc_respond_ops *ops);
+int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
+		       struct netlink_ext_ack *extack);
+void hpcc_responder_put(struct hpcc_sched *q);
 
 /* stats.c */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The carriers that a port can stamp: which one a packet uses, and their configuration. */
-#include <linux/capability.h>
-#include <linux/kmod.h>
-#include <linux/mutex.h>
 #include <net/netlink.h>
 
 #include "stamp/stamp_ops.h"
 
-/* Protects hpcc_stamp_carrier.ops. A task that holds it takes no other lock. */
-static DEFINE_MUTEX(hpcc_carriers_lock);
-
 /* A carrier of tc, and the end of its module's name. */
 #define HPCC_CARRIER_IN(carrier, end)	\
-	.module = end, .missing = "stamp " carrier ": carrier not loaded"
+	.module = { .name = end, .missing = "stamp " carrier ": carrier not loaded" }
 
 /* The TCP option has no functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without
  * an indirect call.
@@ -31,17 +25,14 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
  * hpcc_stamp_register() - let ports use the carriers of a module
  * @ops: the first carrier
  *
- * The init function of the module calls this, while hpcc_get_carriers() may hold RTNL and wait for
- * that function. So this must not wait for RTNL.
- *
  * Return: 0.
  */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
-	mutex_lock(&hpcc_carriers_lock);
-	for (; ops; ops = ops->next)
+	for (; ops; ops = ops->next) {
 		hpcc_stamp_carriers[ops->row].ops = ops;
-	mutex_unlock(&hpcc_carriers_lock);
+		hpcc_module_set(&hpcc_stamp_carriers[ops->row].module, ops->owner);
+	}
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);
@@ -54,22 +45,12 @@ EXPORT_SYMBOL_GPL(hpcc_stamp_register);
  */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
-	mutex_lock(&hpcc_carriers_lock);
-	for (; ops; ops = ops->next)
+	for (; ops; ops = ops->next) {
+		hpcc_module_set(&hpcc_stamp_carriers[ops->row].module, NULL);
 		hpcc_stamp_carriers[ops->row].ops = NULL;
-	mutex_unlock(&hpcc_carriers_lock);
+	}
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_unregister);
-
-static bool hpcc_get_carrier(const struct hpcc_stamp_carrier *c)
-{
-	bool got;
-
-	mutex_lock(&hpcc_carriers_lock);
-	got = c->ops && try_module_get(c->ops->owner);
-	mutex_unlock(&hpcc_carriers_lock);
-	return got;
-}
 
 /* Release the carriers in @stamp before @end. */
 static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
@@ -78,7 +59,7 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
 
 	for (c = &hpcc_stamp_carriers[1]; c < end; c++)
 		if (stamp & c->stamp_bit)
-			module_put(c->ops->owner);
+			module_put(c->module.owner);
 }
 
 /**
@@ -87,30 +68,21 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
  * @stamp: HPCC_STAMP_*, the carriers
  * @extack: error message
  *
- * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
- * runs: the modules take no lock except hpcc_carriers_lock.
- *
  * Return: 0, or -ENOENT if a module cannot be loaded; then none is held.
  */
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
 {
 	const struct hpcc_stamp_carrier *c;
+	int err;
 
 	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
-		if (!(stamp & c->stamp_bit) || hpcc_get_carrier(c))
+		if (!(stamp & c->stamp_bit))
 			continue;
-		/* While modprobe runs, all other users of RTNL wait: the administrator of a
-		 * container must not cause this.
-		 */
-		if (capable(CAP_NET_ADMIN))
-			request_module("sch_hpcc_%s", c->module);
-		if (hpcc_get_carrier(c))
+		err = hpcc_module_get(&c->module, tb[TCA_HPCC_STAMP], extack);
+		if (!err)
 			continue;
 		hpcc_put_before(stamp, c);
-		NL_SET_BAD_ATTR(extack, tb[TCA_HPCC_STAMP]);
-		if (extack)
-			extack->_msg = c->missing;
-		return -ENOENT;
+		return err;
 	}
 	return 0;
 }

@@ -72,15 +72,13 @@ struct hpcc_stamp_ops {
  * struct hpcc_stamp_carrier - what sch_hpcc stores of a carrier
  * @ops: its functions, or NULL while its module is not loaded. A port that stamps the carrier holds
  *	the module, so there it is not NULL and does not change
- * @module: end of the name of its module, after "sch_hpcc_"
- * @missing: error message if that module cannot be loaded
+ * @module: its module
  * @stamp_bit: its HPCC_STAMP_*
  * @reads_option: it needs the TCP option of an arriving packet
  */
 struct hpcc_stamp_carrier {
 	const struct hpcc_stamp_ops	*ops;
-	const char			*module;
-	const char			*missing;
+	struct hpcc_module		module;
 	u8				stamp_bit;
 	bool				reads_option;
 };

@@ -84,7 +84,7 @@ load_own()
 }
 
 # job_modprobe: the program that the guest's kernel runs to load a module by its name. It
-# finds the modules of carriers in the directories of our modules, where no depmod has run. It
+# finds the modules that ours load in the directories of our modules, where no depmod has run. It
 # finds no others there: tests load those themselves.
 job_modprobe()
 {

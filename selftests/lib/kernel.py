@@ -143,7 +143,7 @@ def unload(ns, wait_s=0, name="tcp_hpcc"):
 
 
 def carriers(module):
-    """Return the loaded modules of carriers that need this one."""
+    """Return the loaded modules that need this one: carriers, and sch_hpcc_respond."""
     holders = f"/sys/module/{module}/holders"
     return os.listdir(holders) if module != "hpcc_common" and os.path.isdir(holders) else []
 

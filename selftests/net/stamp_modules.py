@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Modules of carriers (qdisc/stamp/carrier.c): tc loads what a port stamps, and a port holds it."""
+"""Modules of carriers and responses (qdisc/core/module.c): tc loads what a port needs, and the port holds it."""
 
+import itertools
 import subprocess
 import sys
 import time
@@ -10,21 +11,32 @@ from lib.kernel import carriers, insert, load, unload, users
 from lib.ktap import each, expect, expect_in, main
 from lib.modprobe import insmod, modprobe
 from lib.net import Netns
-from lib.path import CARRIERS, MBPS, carrier_path
+from lib.path import CARRIERS, MBPS, Path, carrier_path
 from lib.tcp import pattern, transfer
 
-# What stamp takes, and the module that has it
+# A carrier or "respond", and its module
 MODULES = {"csig": "sch_hpcc_csig", "csig_push": "sch_hpcc_csig", "ifa": "sch_hpcc_ifa", "int": "sch_hpcc_int",
-           "ioam": "sch_hpcc_ioam"}
+           "ioam": "sch_hpcc_ioam", "respond": "sch_hpcc_respond"}
+
+
+def needs(name, stamp=""):
+    """Return options of a port that needs a module and stamps these carriers."""
+    return f"stamp {stamp or 'tcp'} respond 1kb" if name == "respond" else f"stamp {stamp and stamp + ','}{name}"
+
+
+def message(name):
+    """Return the message if a module cannot be loaded."""
+    return "Error: " + ("respond: module sch_hpcc_respond not loaded." if name == "respond" else
+                        f"stamp {name}: carrier not loaded.")
 
 
 def held():
-    """Return the users of each loaded module of a carrier."""
+    """Return the users of each loaded module that needs sch_hpcc."""
     return {name: users(name) for name in carriers("sch_hpcc")}
 
 
 def fresh():
-    """Return a namespace with two devices and no module of a carrier; sch_hpcc was just loaded."""
+    """Return a namespace with two devices; sch_hpcc was just loaded, and no module that needs it."""
     ns = Netns()
     expect("unload", unload(ns, 60, "sch_hpcc"), True)
     load(ns, "sch_hpcc")
@@ -34,23 +46,28 @@ def fresh():
 
 @each(*MODULES)
 def on_demand(name):
-    """A port loads the module when it is to stamp the carrier, and holds it until it does not."""
-    ns, module = fresh(), MODULES[name]
+    """A port loads the module when it is to stamp the carrier, and holds it until it does not. A port that has ever
+    responded holds the module until it is deleted.
+    """
+    ns, module, stays = fresh(), MODULES[name], name == "respond"
     ns.tc("qdisc add dev d0 root handle 1: hpcc", "qdisc change dev d0 root handle 1: hpcc rate 1gbit")
     expect("of a port without it", held(), {})
-    ns.tc(f"qdisc change dev d0 root handle 1: hpcc stamp tcp,{name}")
+    ns.tc(f"qdisc change dev d0 root handle 1: hpcc {needs(name, 'tcp')}")
     expect("of a port with it", held(), {module: 1})
-    ns.tc(f"qdisc add dev d1 root hpcc stamp {name}", "qdisc change dev d0 root handle 1: hpcc rate 2gbit")
+    ns.tc(f"qdisc add dev d1 root hpcc {needs(name)}", "qdisc change dev d0 root handle 1: hpcc rate 2gbit")
     expect("of two ports", held(), {module: 2})
     ns.ip("link set d1 mtu 1400", "link set d1 down", "link set d1 up")
     expect("after events of the device", held(), {module: 2})
-    ns.tc("qdisc change dev d0 root handle 1: hpcc stamp tcp")
-    expect("of the other one", held(), {module: 1})
+    ns.tc(f"qdisc change dev d0 root handle 1: hpcc {'respond 0' if stays else 'stamp tcp'}")
+    expect("of the other one", held(), {module: 1 + stays})
     expect("unload while it is in use", unload(ns, name=module), False)
     ns.tc("qdisc del dev d1 root")
+    if stays:
+        expect("unload after responses", (held(), unload(ns, name=module)), ({module: 1}, False))
+        ns.tc("qdisc del dev d0 root", "qdisc add dev d0 root handle 1: hpcc")
     expect("of none", held(), {module: 0})
     expect("unload", unload(ns, name=module), True)
-    ns.tc(f"qdisc change dev d0 root handle 1: hpcc stamp {name}")
+    ns.tc(f"qdisc change dev d0 root handle 1: hpcc {needs(name)}")
     expect("again", held(), {module: 1})
     ns.tc("qdisc replace dev d0 root pfifo")
     expect("unload sch_hpcc", unload(ns, name="sch_hpcc"), True)
@@ -63,12 +80,14 @@ def test_refused_change():
     ns.tc("qdisc add dev d0 root handle 1: hpcc stamp tcp,ioam,csig,csig_push")
     want, shown = {"sch_hpcc_ioam": 1, "sch_hpcc_csig": 2}, ns.run("tc", "qdisc", "show", "dev", "d0")
     expect("at first", held(), want)
-    for how in "stamp int,ifa,csig limit 1kb", "stamp ifa,ioam identify off", "stamp csig csig_tpid 0x8100":
+    for how in "stamp int,ifa,csig limit 1kb", "stamp ifa,ioam identify off", "stamp csig csig_tpid 0x8100", \
+               "stamp ifa respond 2mb":
         output = ns.run("tc", "qdisc", "change", "dev", "d0", "root", "handle", "1:", "hpcc", *how.split(), check=False)
         expect(f"{how} is refused", "Error: " in output, True)
         expect("users", {name: n for name, n in held().items() if n}, want)
         expect("port", ns.run("tc", "qdisc", "show", "dev", "d0"), shown)
-    ns.tc("qdisc change dev d0 root handle 1: hpcc stamp ioam,int,ifa,csig")
+    expect("loaded for responses", users("sch_hpcc_respond"), None)
+    ns.tc("qdisc change dev d0 root handle 1: hpcc stamp ioam,int,ifa,csig respond 1mb")
     expect("all", held(), dict.fromkeys(MODULES.values(), 1))
 
 
@@ -82,12 +101,23 @@ def missing(name):
     ns.tc(f"qdisc add dev d0 root handle 1: hpcc stamp {keeps}")
     modprobe("exit 1")
     shown = ns.run("tc", "qdisc", "show")
-    for verb, dev, stamp in ("change", "d0", name), ("change", "d0", f"{keeps},{name}"), ("add", "d1", name), \
-                            ("add", "d1", f"{keeps},{name}"):
-        output = ns.run("tc", "qdisc", verb, "dev", dev, "root", "handle", "1:", "hpcc", "stamp", stamp, check=False)
-        expect("message", output.strip(), f"Error: stamp {name}: carrier not loaded.")
+    for verb, how in itertools.product(("change dev d0", "add dev d1"), (needs(name), needs(name, keeps))):
+        output = ns.run("tc", "qdisc", *f"{verb} root handle 1: hpcc {how}".split(), check=False)
+        expect("message", output.strip(), message(name))
         expect("users", held(), {other: 1})
         expect("ports", ns.run("tc", "qdisc", "show"), shown)
+
+
+def transfer_during(path, port, *steps):
+    """Run these steps, one after the other, while data arrive."""
+    turns, left = itertools.count(1), list(steps)
+
+    def step():
+        if left and next(turns) % 10 == 0:
+            left.pop(0)()
+
+    transfer((*path.connect(port), pattern(3000000, port)), each=step)
+    expect("steps left", left, [])
 
 
 @each(*CARRIERS)
@@ -120,33 +150,47 @@ def under_traffic(name):
         if push:
             hosts(f"stamp {push}")
 
-    for i in range(3):
-        steps, turns = [stop, start], 0
-
-        def step(steps=steps):
-            nonlocal turns
-            turns += 1
-            if steps and turns % 10 == 0:
-                steps.pop(0)()
-
-        transfer((*path.connect(5000 + i), pattern(3000000, i)), each=step)
-        expect("steps left", len(steps), 0)
+    for port in 5000, 5001, 5002:
+        transfer_during(path, port, stop, start)
     # INT and IFA travel in probes, of which none need wait.
     if name in ("ioam", "csig"):
         expect_in("left without a record", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1 << 30)
     expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
 
 
+def test_respond_under_traffic():
+    """A port responds, stops, is deleted while responses may be pending, and lets the module go. All data arrive."""
+    fresh()
+    path, module = Path(switches=1), MODULES["respond"]
+
+    def start():
+        path.change(1, "hpcc rate 100mbit limit 1mb respond 1b every 1us")
+
+    def stop():
+        expect_in("responses", path.port(1)["hpcc"]["responses"], 1, 1 << 30)
+        path.change(1, "hpcc respond 0")
+        expect("unload with the port", (users(module), unload(path.a, name=module)), (1, False))
+        start()
+
+    def remove():
+        path.switches[0].tc("qdisc del dev right root", f"qdisc add dev right root handle 1: hpcc rate {MBPS}mbit")
+        expect("unload", (users(module), unload(path.a, name=module)), (0, True))
+
+    for port in 5000, 5001, 5002:
+        transfer_during(path, port, start, stop, remove)
+    path.no_errors()
+
+
 def test_containers():
     """Root of a container loads no module, because the host's RTNL is held meanwhile, but uses one that is loaded."""
     fresh()
-    tenant = ["unshare", "-rn", "tc", "qdisc", "add", "dev", "lo", "root", "hpcc", "stamp", "ioam"]
-    ran = subprocess.run(tenant, capture_output=True, text=True, check=False)
-    expect("message", ran.stderr.strip(), "Error: stamp ioam: carrier not loaded.")
-    expect("loaded", held(), {})
-    with Netns() as ns:
-        insert(ns, "sch_hpcc_ioam")
-    subprocess.run(tenant, check=True)
+    for name in "ioam", "respond":
+        tenant = ["unshare", "-rn", "tc", "qdisc", "add", "dev", "lo", "root", "hpcc", *needs(name).split()]
+        ran = subprocess.run(tenant, capture_output=True, text=True, check=False)
+        expect("message", (ran.stderr.strip(), users(MODULES[name])), (message(name), None))
+        with Netns() as ns:
+            insert(ns, MODULES[name])
+        subprocess.run(tenant, check=True)
 
 
 def test_beside_namespaces():
@@ -159,14 +203,15 @@ def test_beside_namespaces():
         modprobe("sleep 0.05", insmod(module))
         spaces = subprocess.Popen(["sh", "-c", "while :; do unshare -n true || exit; done"])
         with ns:
-            change = subprocess.Popen(["tc", "qdisc", "replace", "dev", "d0", "root", "handle", "1:", "hpcc", "stamp", name])
+            change = subprocess.Popen(["tc", "qdisc", "replace", "dev", "d0", "root", "handle", "1:", "hpcc",
+                                       *needs(name).split()])
         deadline = time.monotonic() + 30
         while change.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         for process in change, spaces:
             process.kill()
         spaces.wait()
-        expect(f"status of tc, stamp {name}", change.wait(), 0)
+        expect(f"status of tc, {needs(name)}", change.wait(), 0)
         expect("users", users(module), 1)
         ns.tc("qdisc del dev d0 root")
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Modules that a port needs for a part of its configuration: carriers and responses (respond.c). */
+#include <linux/capability.h>
+#include <linux/kmod.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <net/netlink.h>
+
+#include "core/sched.h"
+
+/* Protects hpcc_module.owner. A task that holds it takes no other lock. */
+static DEFINE_MUTEX(hpcc_modules_lock);
+
+static struct hpcc_module hpcc_respond_module = {
+	.name = "respond", .missing = "respond: module sch_hpcc_respond not loaded",
+};
+
+const struct hpcc_respond_ops *hpcc_respond_ops __read_mostly;
+
+/**
+ * hpcc_module_set() - let ports use a module, or stop this because the module is being removed
+ * @m: what the port stores of the module
+ * @owner: the module, or NULL
+ *
+ * The init function of the module calls this, while hpcc_module_get() may hold RTNL and wait for
+ * that function. So this must not wait for RTNL.
+ */
+void hpcc_module_set(struct hpcc_module *m, struct module *owner)
+{
+	mutex_lock(&hpcc_modules_lock);
+	m->owner = owner;
+	mutex_unlock(&hpcc_modules_lock);
+}
+
+static bool hpcc_module_hold(const struct hpcc_module *m)
+{
+	bool got;
+
+	mutex_lock(&hpcc_modules_lock);
+	got = m->owner && try_module_get(m->owner);
+	mutex_unlock(&hpcc_modules_lock);
+	return got;
+}
+
+/**
+ * hpcc_module_get() - hold a module; load it if it is missing
+ * @m: the module
+ * @attr: the attribute that needs it
+ * @extack: error message
+ *
+ * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
+ * runs: the modules take no lock except hpcc_modules_lock.
+ *
+ * Return: 0, or -ENOENT if the module cannot be loaded.
+ */
+int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
+		    struct netlink_ext_ack *extack)
+{
+	if (hpcc_module_hold(m))
+		return 0;
+	/* While modprobe runs, all other users of RTNL wait: the administrator of a container must
+	 * not cause this.
+	 */
+	if (capable(CAP_NET_ADMIN))
+		request_module("sch_hpcc_%s", m->name);
+	if (hpcc_module_hold(m))
+		return 0;
+	NL_SET_BAD_ATTR(extack, attr);
+	if (extack)
+		extack->_msg = m->missing;
+	return -ENOENT;
+}
+
+/**
+ * hpcc_respond_register() - let ports respond
+ * @ops: functions of sch_hpcc_respond
+ *
+ * Return: 0.
+ */
+int hpcc_respond_register(const struct hpcc_respond_ops *ops)
+{
+	hpcc_respond_ops = ops;
+	hpcc_module_set(&hpcc_respond_module, ops->owner);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_respond_register);
+
+/**
+ * hpcc_respond_unregister() - sch_hpcc_respond is being removed
+ * @ops: its functions
+ *
+ * No port has a responder: otherwise the module would be in use.
+ */
+void hpcc_respond_unregister(const struct hpcc_respond_ops *ops)
+{
+	hpcc_module_set(&hpcc_respond_module, NULL);
+	hpcc_respond_ops = NULL;
+}
+EXPORT_SYMBOL_GPL(hpcc_respond_unregister);
+
+/**
+ * hpcc_responder_get() - create the responder of a port, if its configuration needs one
+ * @sch: the qdisc
+ * @cfg: configuration, not active yet
+ * @attr: TCA_HPCC_RESPOND
+ * @extack: error message
+ *
+ * The port then holds sch_hpcc_respond until it is destroyed, even without responses: another CPU
+ * may still run its enqueue function, and its tasklet may be scheduled.
+ *
+ * Context: RTNL.
+ * Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
+ */
+int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
+		       struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	int err;
+
+	if (!cfg->respond || q->responder)
+		return 0;
+	err = hpcc_module_get(&hpcc_respond_module, attr, extack);
+	if (err)
+		return err;
+	q->responder = hpcc_respond_ops->create(qdisc_dev(sch));
+	if (q->responder)
+		return 0;
+	module_put(hpcc_respond_module.owner);
+	return -ENOMEM;
+}
+
+/**
+ * hpcc_responder_put() - destroy the responder of a port after the last packet
+ * @q: the port
+ *
+ * Context: may sleep.
+ */
+void hpcc_responder_put(struct hpcc_sched *q)
+{
+	if (!q->responder)
+		return;
+	hpcc_respond_ops->destroy(q->responder);
+	module_put(hpcc_respond_module.owner);
+}
