@@ -135,34 +135,6 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 	}
 }
 
-/* Whether a flow has its turn and the budgets allow a response. If so, use the turn and the
- * budgets.
- */
-static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_trigger *trigger,
-			     u32 every_ns, u64 now)
-{
-	u64 flow = siphash(trigger, HPCC_TRIGGER_FLOW_LEN, &r->key);
-	u64 sender = siphash(trigger, hpcc_trigger_sender_len(trigger), &r->key);
-	u64 *sender_ns = &r->senders[sender % HPCC_RESPOND_SENDERS];
-	u32 seq = get_unaligned_be32(trigger->seq);
-	enum hpcc_turn_kind kind;
-	struct hpcc_turn *turn;
-	u64 of_port, of_sender;
-
-	kind = hpcc_turn_find(r->turns[flow % HPCC_RESPOND_SETS], flow >> 32, seq, now, every_ns,
-			      &turn);
-	if (kind == HPCC_TURN_HELD)
-		return false;
-	of_port = hpcc_budget_after(&hpcc_port_budget, r->full_ns, now, every_ns, kind);
-	of_sender = hpcc_budget_after(&hpcc_sender_budget, *sender_ns, now, every_ns, kind);
-	if (!of_port || !of_sender)
-		return false;
-	r->full_ns = of_port;
-	*sender_ns = of_sender;
-	*turn = (struct hpcc_turn){ .ns = now, .key = flow >> 32, .seq = seq };
-	return true;
-}
-
 /* Whether a bridge sends a frame to one of its ports because of an entry for its destination. A
  * frame without a tag is assumed to be in the VLAN of the bridge itself.
  */
@@ -198,6 +170,38 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 	return flooded;
 }
 
+/* Whether a flow has its turn, the budgets allow a response, and no bridge flooded the packet. If
+ * so, use the turn and the budgets. The bridge is last, because that check looks up an address.
+ */
+static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
+			     const struct hpcc_trigger *trigger, u64 now)
+{
+	struct hpcc_responder *r = q->responder;
+	u32 every_ns = q->cfg.every_ns;
+	u64 flow = siphash(trigger, HPCC_TRIGGER_FLOW_LEN, &r->key);
+	u64 sender = siphash(trigger, hpcc_trigger_sender_len(trigger), &r->key);
+	u64 *sender_ns = &r->senders[sender % HPCC_RESPOND_SENDERS];
+	u32 seq = get_unaligned_be32(trigger->seq);
+	enum hpcc_turn_kind kind;
+	struct hpcc_turn *turn;
+	u64 of_port, of_sender;
+
+	kind = hpcc_turn_find(r->turns[flow % HPCC_RESPOND_SETS], flow >> 32, seq, now, every_ns,
+			      &turn);
+	of_port = hpcc_budget_after(&hpcc_port_budget, r->full_ns, now, every_ns, kind);
+	of_sender = hpcc_budget_after(&hpcc_sender_budget, *sender_ns, now, every_ns, kind);
+	if (kind == HPCC_TURN_HELD || !of_port || !of_sender) {
+		q->stats.responses_held++;
+		return false;
+	}
+	if (hpcc_is_flooded(r->dev, skb))
+		return false;
+	r->full_ns = of_port;
+	*sender_ns = of_sender;
+	*turn = (struct hpcc_turn){ .ns = now, .key = flow >> 32, .seq = seq };
+	return true;
+}
+
 /* Mark a packet as answered, for the next ports. */
 static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
@@ -230,15 +234,13 @@ static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_
 	place.version = headers.version;
 	place.ip = headers.ip;
 	if (!hpcc_trigger_read(skb->data, &place, q->cfg.kind, hpcc_is_ethernet(r->dev),
-			       &due->trigger) || hpcc_is_flooded(r->dev, skb))
+			       &due->trigger))
 		return;
 	if (skb_vlan_tag_present(skb))
 		due->trigger.vlans[0] = skb_vlan_tag_get_id(skb);
 	now = ktime_get_ns();
-	if (!hpcc_may_respond(r, &due->trigger, q->cfg.every_ns, now)) {
-		q->stats.responses_held++;
+	if (!hpcc_may_respond(q, skb, &due->trigger, now))
 		return;
-	}
 	if (hpcc_mark_answered(skb, &place)) {
 		q->stats.responses_lost++;
 		return;

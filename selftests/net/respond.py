@@ -459,10 +459,10 @@ def test_bridge_learns_nothing():
 
 
 def test_flooded():
-    """A frame that a bridge floods gets no response from any port; a port responds only if the
-    frame's destination is behind it.
+    """A frame that a bridge floods gets no response from any port, and uses no budget; a port responds
+    only if the frame's destination is behind it.
     """
-    port = Port()
+    port = Port("respond 1b every 1s")
     sender = port.bridge()
     others = [f"p{number}" for number in range(8)]
     for name in others:
