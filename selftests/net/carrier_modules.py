@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The modules of carriers, kmod/hpcc/netns/load.c and kmod/hpcc/carrier/carrier.c: who loads them, and when they can
-be unloaded. Test X_NAME runs X with one carrier.
+"""The modules of carriers and of receiver mode, kmod/hpcc/netns/load.c, carrier/carrier.c and control/receiver_mode.c:
+who loads them, and when they can be unloaded. Test X_NAME runs X with one module.
 """
 
 import errno
@@ -22,18 +22,19 @@ from lib.net import Netns
 from lib.packet import ECHO, FORWARD, option
 from lib.path import CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, set_links, set_routes
 from lib.peer import SCALE
-from lib.tcp import pattern, transfer
+from lib.tcp import pattern, set_cc, transfer
 
 LINK = 1, 1, 10**9
+MODULES = *CARRIERS, "receiver"
 
 
 def loaded():
-    """Return the carriers whose modules are loaded."""
-    return [name for name in CARRIERS if users(f"hpcc_{name}") is not None]
+    """Return the names of the modules that are loaded."""
+    return [name for name in MODULES if users(f"hpcc_{name}") is not None]
 
 
 def fresh():
-    """Return a namespace; no module of a carrier is loaded."""
+    """Return a namespace; none of the modules is loaded."""
     ns = Netns()
     for name in loaded():
         expect(f"unload {name}", unload(ns, 60, f"hpcc_{name}"), True)
@@ -41,22 +42,26 @@ def fresh():
 
 
 def triggers(name):
-    """Return what loads a carrier, by name: a function that gets a namespace, and what is loaded afterwards."""
+    """Return what loads a module, by name: a function that gets a namespace, and what is loaded afterwards."""
+    if name == "receiver":
+        return {"sysctl": (lambda ns: ns.sysctl("net.hpcc.where", 1), [name]),
+                "route": (lambda ns: set_routes(ns, "10.0.0.0/8 1 -"), [name])}
     number = CARRIERS[name]["carrier"]
     return {"sysctl": (lambda ns: ns.sysctl("net.hpcc.carrier", number), [name]),
             "route": (lambda ns: set_routes(ns, f"10.0.0.0/8 - {number}"), [name])} | \
         ({} if name == "csig" else {"link": (lambda ns: set_links(ns, LINK), ["ioam", "int", "ifa"])})
 
 
-@each(*CARRIERS)
+@each(*MODULES)
 def asked_for(name):
-    """tcp_hpcc alone has no carrier. The sysctl and a route load their carrier, and a link loads all carriers that need
-    links; no other request loads any.
+    """tcp_hpcc alone has no carrier and no receiver mode. Sysctls and routes load what they select, and a link loads all
+    carriers that need links; no other request loads any.
     """
     for what, (trigger, found) in triggers(name).items():
         ns = fresh()
         ns.sysctl("net.hpcc.carrier", 0)
-        set_routes(ns, "10.0.0.0/8 1 0")
+        ns.sysctl("net.hpcc.where", 0)
+        set_routes(ns, "10.0.0.0/8 0 0")
         ns.hpcc().set("link-set", replace=True)
         expect(f"loaded before {what}", loaded(), [])
         trigger(ns)
@@ -74,17 +79,20 @@ def refused(function, ns):
     return None
 
 
-@each(*CARRIERS)
+@each(*MODULES)
 def not_installed(name):
-    """If modprobe fails, a request for a carrier fails with ENOENT and changes nothing."""
+    """If modprobe fails, a request for a module fails with ENOENT and changes nothing."""
     ns = fresh()
     defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
     ns.sysctl("kernel.modprobe", "/bin/false")
     says = {"sysctl": None, "route": "the carrier's module is not loaded",
             "link": "no module of a carrier that uses links is loaded"}
+    if name == "receiver":
+        says["route"] = "the module hpcc_receiver is not loaded"
     for what, (trigger, _) in triggers(name).items():
         expect(what, refused(trigger, ns), (errno.ENOENT, says[what]))
-    expect("changed", (loaded(), ns.sysctl("net.hpcc.carrier"), get_routes(ns), get_links(ns)), ([], "0", [], []))
+    expect("changed", (loaded(), ns.sysctl("net.hpcc.carrier"), ns.sysctl("net.hpcc.where"), get_routes(ns), get_links(ns)),
+           ([], "0", "0", [], []))
 
 
 @each(*CARRIERS)
@@ -105,6 +113,52 @@ def held_by_flow(name):
     expect("sent since", (path.a.counters() - before).get(name + "_sent", 0), 0)
     expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
     path.no_errors()
+
+
+def test_receiver_mode_held():
+    """A flow of two ends that agreed on receiver mode holds the module, also after it left hpcc and came back. Without the
+    module a socket that comes back computes W itself, and new connections do not offer receiver mode.
+    """
+    fresh()
+    path = Path(6, host_mbps=MBPS, where=1)
+    client, server = path.connect()
+    transfer((client, server, pattern(1000000)))
+    expect("the receiver computes W", path.a.flow(client)["receiver"], 1)
+    expect("unload under a flow", unload(path.a, name="hpcc_receiver"), False)
+    for sock in client, server:
+        set_cc(sock, "reno")
+    expect("unload", unload(path.a, 60, "hpcc_receiver"), True)
+    for sock in client, server:
+        set_cc(sock, "hpcc")
+    others = path.connect(5001)
+    for ends in (client, server), others:
+        transfer((*ends, pattern(1000000)))
+        expect("mode, receiver", [path.a.flow(ends[0])[key] for key in ("mode", "receiver")], ["telemetry", 0])
+    path.a.sysctl("net.hpcc.where", 1)
+    transfer((client, server, pattern(1000000)))
+    expect("loaded again, an old flow", path.a.flow(client)["receiver"], 0)
+    path.no_errors()
+
+
+def test_receiver_mode_unloads_at_one_end():
+    """If only the receiver's flow is without the module, the sender computes W after its parameters got no answer."""
+    fresh()
+    path = Path(6, host_mbps=MBPS, where=1)
+    client, server = path.connect()
+    transfer((client, server, pattern(1000000)))
+    for sock in client, server:
+        set_cc(sock, "reno")
+    expect("unload", unload(path.a, 60, "hpcc_receiver"), True)
+    set_cc(server, "hpcc")
+    path.a.sysctl("net.hpcc.where", 1)
+    set_cc(client, "hpcc")
+    transfer((client, server, pattern(4000000)))
+    flow = path.a.flow(client)
+    expect("mode, receiver", (flow["mode"], flow["receiver"]), ("telemetry", 0))
+    expect("parameters without an answer", path.b.counters().get("unagreed_ignored", 0) > 0, True)
+    for sock in client, server:
+        sock.close()
+    expect("unload after the flow", unload(path.a, 60, "hpcc_receiver"), True)
 
 
 def send_ioam(peer):

@@ -385,9 +385,12 @@ def test_T_changes():
 
 
 def test_timeout():
-    """After an RTO the sender's own limits apply until slow start is over."""
+    """After an RTO the sender's own limits apply until slow start is over. Parameters contain the
+    eta of the connection, not a newer one.
+    """
     need_virtual_time()
     flow = Sender()
+    flow.ns.sysctl("net.hpcc.eta_permille", 800)
     flow.ns.sysctl("net.ipv4.tcp_frto", 0)
     unacked = flow.acked
     flow.run()
@@ -400,7 +403,7 @@ def test_timeout():
     segments += flow.read_all(T_NS / 1e9)
     flow.send(ack=unacked + 1420)
     segments += flow.read_all(0.001)
-    expect("T", {sent[0] & 0x3fffffff for sent in reports(segments, PARAMETERS)}, {0})
+    expect("T, eta", {(sent[0] & 0x3fffffff, sent[0] >> 30 & 0x3ff) for sent in reports(segments, PARAMETERS)}, {(0, 950)})
 
 
 def test_sender_comes_back():

@@ -33,7 +33,7 @@ int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 	rcu_assign_pointer(hpcc_carriers[ops->id], ops);
 	if (ops->packet_in)
 		WRITE_ONCE(hpcc_carrier_protocols[ops->protocol], ops->id);
-	set_bit(ops->id, &hpcc_carriers_loaded);
+	set_bit(ops->id, &hpcc_modules_loaded);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_register);
@@ -46,7 +46,7 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_register);
  */
 void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 {
-	clear_bit(ops->id, &hpcc_carriers_loaded);
+	clear_bit(ops->id, &hpcc_modules_loaded);
 	if (ops->packet_in)
 		WRITE_ONCE(hpcc_carrier_protocols[ops->protocol], HPCC_CARRIER_TCP);
 	rcu_assign_pointer(hpcc_carriers[ops->id], &hpcc_tcp_option);

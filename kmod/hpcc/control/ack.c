@@ -105,7 +105,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	flow->settle = hpcc_settle(READ_ONCE(sysctls->settle), sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
-	hpcc_remote_follow_T(sk, flow);
+	hpcc_receiver_follow_T(sk, flow);
 }
 
 /**
@@ -206,7 +206,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 			hpcc_path_ask(flow);
 	}
 	hpcc_skipped_ignore(flow);
-	ack->n = hpcc_remote_take(sk, flow);
+	ack->n = hpcc_receiver_take(sk, flow);
 	if (ack->n)
 		ack->bits = 0;
 }
@@ -297,7 +297,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_reserve_restore(sk, flow);
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
-	hpcc_remote_tick(sk, flow);
+	hpcc_receiver_tick(sk, flow);
 	hpcc_carrier_acked(tp, flow, ack.n);
 	if (unlikely(hpcc_is_silent(tp, flow, rs, &ack)) && hpcc_answer_silence(sk, flow, &ack))
 		return;
@@ -408,7 +408,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 			flow->prior.slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
 		hpcc_loss_rto(tp, flow);
-		hpcc_remote_stop(sk, flow);
+		hpcc_receiver_stop(sk, flow);
 		hpcc_algo_restart(&flow->algo, &flow->params, (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);

@@ -205,6 +205,7 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 		N = HPCC_N_DEFAULT;
 	p->W_ai_q16 = hpcc_slew_W_ai(p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
 }
+EXPORT_SYMBOL_GPL(hpcc_count_N);
 
 /* ---- Sender ------------------------------------------------------------------- */
 

@@ -74,7 +74,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpc
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	hpcc_probes_set(sk, flow, false);
-	hpcc_remote_stop(sk, flow);
+	hpcc_receiver_stop(sk, flow);
 	hpcc_set_searching(flow, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
@@ -172,7 +172,7 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
  */
 bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ack *ack)
 {
-	if (hpcc_remote_silent(sk, flow)) {
+	if (hpcc_receiver_silent(sk, flow)) {
 		hpcc_silence_end(flow);
 		return false;
 	}

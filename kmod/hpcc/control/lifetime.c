@@ -31,6 +31,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum
 
 	if (flow) {
 		hpcc_carrier_begin(sk, flow);
+		hpcc_receiver_get(flow);
 		hpcc_window_begin(sk, flow);
 		if (!hpcc_flow_publish(flow))
 			flow = NULL;
@@ -47,16 +48,11 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum
  */
 void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
-	struct hpcc_rx *rx = rcu_access_pointer(flow->rx);
-
 	hpcc_carrier_put(flow);
+	hpcc_receiver_put(flow);
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
-	kfree(rcu_access_pointer(flow->remote));
 	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
-	if (rx)
-		kfree(rx->state.algo.L);
-	kfree(rx);
 }
 
 /* Begin with telemetry. But begin with classic if setsockopt() brings back a connection that had
@@ -75,7 +71,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 		hpcc_law_slow(sk, flow);
 	else
 		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
-	hpcc_remote_begin(sk, flow);
+	hpcc_receiver_begin(sk, flow);
 	if (prior_hold > 1)
 		hpcc_begin_classic(sk, flow, prior_hold - 1);
 	else
@@ -150,7 +146,7 @@ void hpcc_release(struct sock *sk)
 	hpcc_reserve_restore(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-	hpcc_rx_end(sk, flow);
+	hpcc_receiver_end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
 		hpcc_agreement_save(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),

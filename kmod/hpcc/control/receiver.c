@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2).
+ * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2). This file is the
+ * receiver, remote.c the sender; both are the module hpcc_receiver.
  *
  *	sender		sends parameters in a REPORT in place of a request, until it receives a
  *			window that was computed with them
@@ -19,15 +20,8 @@
  *
  * Every few T a receiver also echoes records (an audit): fallback.h needs the load of the links,
  * info.c shows U, and the sender continues with these records after a return.
- *
- *	OFF -> ASKING	slow start is over, and the last attempt did not just fail
- *	ASKING -> ON	a window with the id of our parameters arrived
- *	ASKING -> OFF	parameters were sent 32 times, twice per T
- *	ON -> OFF	RTO; fallback; no window for 8 requests, 8 ACKs and 8 RTTs
- *
- * In ON -> OFF the sender sends parameters with T = 0, and repeats them while windows arrive. After
- * silence it tries again 256 T later.
  */
+#include <linux/device/driver.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -38,9 +32,52 @@
 #include "control/cc.h"
 #include "control/census.h"
 #include "control/receiver.h"
-#include "control/window.h"
+#include "control/remote.h"
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
+
+/**
+ * struct hpcc_rx - a receiver that computes W for its peer
+ * @state: state of the algorithm
+ * @params_new: newest parameters from the peer; LOCAL_IN writes
+ * @params_active: parameters that W is computed with
+ * @window: record of W for the next report; written under the socket lock
+ * @audited_ns: time of the last echo of load records
+ * @record_ns: time when a record was last processed
+ * @began_seq: rcv_nxt at @began_ns
+ * @began_ns: start of the current T
+ * @seq: sequence number of reports
+ * @mss: TCP's rcv_mss, as TCP measured it
+ * @raised: value that rcv_mss was raised to
+ * @more: segments that an ACK may wait for after the first one
+ * @thin: ACKs wait
+ * @id: id of the parameters in use
+ * @on: parameters are in use
+ * @arrived: new parameters are in @params_new
+ * @due: LOCAL_OUT must send @window
+ *
+ * Socket lock, except for @params_new, @arrived, @window and @due: single words that the hooks
+ * share.
+ */
+struct hpcc_rx {
+	struct hpcc_newint state;
+	u64 params_new[2];
+	u64 params_active[2];
+	u64 window;
+	u64 audited_ns;
+	u64 record_ns;
+	u64 began_ns;
+	u32 began_seq;
+	u16 seq;
+	u16 mss;
+	u16 raised;
+	u8 more;
+	bool thin;
+	u8 id;
+	bool on;
+	bool arrived;
+	bool due;
+};
 
 static const u32 hpcc_audit_T = 4;
 
@@ -54,18 +91,7 @@ static const u32 hpcc_thin_some = 2;
 
 static const u32 hpcc_ce_shift = 3;
 
-/* Parameters are sent twice per T until they are answered, at most this many times. */
-static const u8 hpcc_ask_tries = 32;
-static const u32 hpcc_ask_again_T = 256;
-
-/* ---- Receiver ---------------------------------------------------------- */
-
-/**
- * hpcc_rx_end() - restore normal echoes and ACKs: the receiver does not compute W any more
- * @sk: socket
- * @flow: its flow
- */
-void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
+static void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
 
@@ -92,18 +118,18 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 
 	/* Clear arrived before the words are read: later words set it again. */
 	smp_store_mb(rx->arrived, false);
-	words[0] = READ_ONCE(rx->wants[0]);
-	words[1] = READ_ONCE(rx->wants[1]);
+	words[0] = READ_ONCE(rx->params_new[0]);
+	words[1] = READ_ONCE(rx->params_new[1]);
 	/* The words may be from two sets. The sender repeats them. */
 	if (!hpcc_newint_params_unpack(words, &q))
 		return;
 	rx->state.reported_q16 = 0;
-	if (rx->on && hpcc_newint_params_same(words, rx->uses))
+	if (rx->on && hpcc_newint_params_same(words, rx->params_active))
 		return;
-	memcpy(rx->uses, words, sizeof(rx->uses));
+	memcpy(rx->params_active, words, sizeof(rx->params_active));
 	rx->id = q.id;
 	rx->on = q.T_ns;
-	rx->heard_ns = now_ns;
+	rx->record_ns = now_ns;
 	WRITE_ONCE(rx->due, false);
 	if (q.T_ns) {
 		hpcc_newint_begin(&rx->state, &q, now_ns);
@@ -131,13 +157,13 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
 		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
 			   (bytes >= HPCC_RX_MANY * rx->mss);
 	hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params,
-		     hpcc_newint_W_ai_alone(rx->uses));
+		     hpcc_newint_W_ai_alone(rx->params_active));
 }
 
 /* Let the next ACK report W, with an echo beside it if @audit. Send this ACK immediately if W has
  * fallen.
  */
-static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
+static void hpcc_rx_report(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
 {
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
 	struct hpcc_window w = { .id = rx->id, .seq = ++rx->seq };
@@ -166,7 +192,7 @@ static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	/* The last segment ends a write, or was merged with one that does. */
 	bool pushed = !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
-	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->heard_ns <
+	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->record_ns <
 					   hpcc_thin_T * rx->state.params.T;
 
 	/* TCP has measured again if rcv_mss is not the value that we set. */
@@ -187,19 +213,16 @@ static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 	icsk->icsk_ack.rcv_mss = rx->raised;
 }
 
-/* Process the records of a data segment for the peer's W. */
-static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool ce)
+static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, bool ce)
 {
+	struct hpcc_rx *rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
-	struct hpcc_intake in = {
-		.algo = &rx->state.algo,
-		.params = &rx->state.params,
-		.now_us = tcp_sk(sk)->tcp_mstamp,
-		.hop_records = flow->hop_records,
-	};
+	struct hpcc_intake in;
 	bool open, audit;
 	u32 bits;
 
+	if (!rx)
+		return;
 	if (READ_ONCE(rx->arrived))
 		hpcc_rx_begin(sk, flow, rx);
 	if (!rx->on)
@@ -211,40 +234,30 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
 	if (!open && !READ_ONCE(flow->echo.reserved) && hpcc_echo_is_load(flow))
 		hpcc_echo_reserve(flow, true);
+	in = (struct hpcc_intake){
+		.algo = &rx->state.algo,
+		.params = &rx->state.params,
+		.now_us = tcp_sk(sk)->tcp_mstamp,
+		.hop_records = flow->hop_records,
+	};
 	if (hpcc_echo_drain(sk, flow, &in, audit, &bits)) {
-		rx->heard_ns = now_ns;
+		rx->record_ns = now_ns;
 		hpcc_newint_follow(&rx->state, bits, now_ns);
 	}
 	hpcc_rx_each_T(sk, flow, rx);
 	if (hpcc_newint_due(&rx->state, now_ns))
-		hpcc_rx_tell(sk, flow, rx, audit);
+		hpcc_rx_report(sk, flow, rx, audit);
 	hpcc_rx_thin(sk, rx);
 }
 
-void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+static bool hpcc_window_pending(const struct hpcc_flow *flow)
 {
-	struct hpcc_flow *flow;
-	struct hpcc_rx *rx;
+	const struct hpcc_rx *rx = rcu_dereference(flow->rx);
 
-	if (event != CA_EVENT_ECN_NO_CE && event != CA_EVENT_ECN_IS_CE)
-		return;
-	flow = hpcc_flow_of(sk);
-	if (!flow)
-		return;
-	rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
-	if (unlikely(rx))
-		hpcc_rx_data(sk, flow, rx, event == CA_EVENT_ECN_IS_CE);
+	return rx && READ_ONCE(rx->due);
 }
 
-/**
- * hpcc_window_write() - write a REPORT with W
- * @flow: a flow for which hpcc_window_pending() is true
- * @p: hpcc_opt_len(1) bytes
- *
- * Context: LOCAL_OUT.
- * Return: length of the REPORT, bytes.
- */
-u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
+static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 {
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
@@ -286,307 +299,20 @@ static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return 0;
 	}
-	WRITE_ONCE(rx->wants[0], words[0]);
-	WRITE_ONCE(rx->wants[1], words[1]);
+	WRITE_ONCE(rx->params_new[0], words[0]);
+	WRITE_ONCE(rx->params_new[1], words[1]);
 	/* If hpcc_rx_begin() sees this flag, it also sees the words. */
 	smp_store_release(&rx->arrived, true);
 	return 0;
 }
 
-/* ---- Sender ------------------------------------------------------------ */
+/* ---- The module -------------------------------------------------------- */
 
-static struct hpcc_remote *hpcc_remote_of(const struct sock *sk, const struct hpcc_flow *flow)
-{
-	return rcu_dereference_protected(flow->remote, lockdep_sock_is_held(sk));
-}
-
-static u64 hpcc_T_in_us(const struct hpcc_flow *flow, u32 T)
-{
-	return div_u64(flow->params.T * T, NSEC_PER_USEC);
-}
-
-static void hpcc_remote_set(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
-			    enum hpcc_remote_state state)
-{
-	remote->since_us = tcp_sk(sk)->tcp_mstamp;
-	WRITE_ONCE(remote->tries, 0);
-	WRITE_ONCE(remote->state, state);
-	WRITE_ONCE(flow->rx_window_active, state == HPCC_REMOTE_ON);
-}
-
-/* The parameters for the receiver, as two words. */
-static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *flow, u8 id,
-			       bool on, u64 words[2])
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-	const struct hpcc_params *p = &flow->params;
-	bool alone = flow->census.wants_N;
-	struct hpcc_newint_params q = {
-		.id = id,
-		.T_ns = on ? clamp_t(u64, p->T, HPCC_NEWINT_T_MIN_NS, HPCC_NEWINT_T_MAX_NS) : 0,
-		.eta_permille = READ_ONCE(sysctls->eta_permille),
-		.max_stage = p->max_stage,
-		.settle = flow->settle,
-		.per_rtt = flow->algo.per_rtt,
-		.W_min = clamp(hpcc_newint_part(p, p->W_min_q16, HPCC_NEWINT_W_MIN_BITS),
-			       1U, 2047U),
-		.W = max(hpcc_newint_part(p, flow->algo.W_q16, HPCC_NEWINT_W_BITS), 1U),
-		.W_ai = min(hpcc_newint_part(p, alone ? flow->census.W_ai_one_q16 : p->W_ai_q16,
-					     HPCC_NEWINT_W_AI_BITS),
-			    BIT(HPCC_NEWINT_W_AI_BITS) - 1),
-		.alone = alone,
-	};
-
-	hpcc_newint_params_pack(&q, words);
-}
-
-/* Let LOCAL_OUT send parameters with a new id. */
-static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
-			     bool on)
-{
-	u8 id = (remote->id + 1) % HPCC_NEWINT_IDS;
-	u64 words[2];
-
-	hpcc_remote_params(sk, flow, id, on, words);
-	WRITE_ONCE(remote->tell[0], words[0]);
-	WRITE_ONCE(remote->tell[1], words[1]);
-	WRITE_ONCE(remote->id, id);
-	WRITE_ONCE(remote->params_sent_ns, tcp_sk(sk)->tcp_clock_cache - flow->params.T);
-	WRITE_ONCE(remote->telling, true);
-}
-
-/**
- * hpcc_remote_begin() - let the receiver compute W, if both ends agreed to that
- * @sk: socket
- * @flow: its new flow, whose parameters are set
- *
- * Context: socket lock, as all functions of the sender except those in LOCAL_IN and LOCAL_OUT.
- */
-void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct hpcc_remote *remote;
-
-	if (!flow->rx_window_agreed || flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
-		return;
-	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
-	if (!remote)
-		return;
-	/* Parameters with T = 0: stop windows that the socket requested before it left hpcc. */
-	hpcc_remote_params(sk, flow, 0, false, remote->tell);
-	rcu_assign_pointer(flow->remote, remote);
-	hpcc_remote_tick(sk, flow);
-}
-
-/**
- * hpcc_remote_tick() - start or stop sending parameters, if it is time for that
- * @sk: socket that runs hpcc
- * @flow: its flow, after this ACK's update of W
- */
-void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
-	u64 words[2];
-
-	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
-		return;
-	if (remote->state == HPCC_REMOTE_ASKING) {
-		/* The answer sets W: repeated parameters contain the current W. */
-		hpcc_remote_params(sk, flow, remote->id, true, words);
-		WRITE_ONCE(remote->tell[1], words[1]);
-		if (READ_ONCE(remote->tries) > hpcc_ask_tries) {
-			hpcc_remote_stop(sk, flow);
-			remote->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
-		}
-	} else if (tcp_sk(sk)->tcp_mstamp - remote->since_us >= remote->wait_us &&
-		   !hpcc_algo_is_slow(&flow->algo, &flow->params)) {
-		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ASKING);
-		hpcc_remote_tell(sk, flow, remote, true);
-	}
-}
-
-/**
- * hpcc_remote_follow_T() - send parameters again if they changed
- * @sk: socket
- * @flow: its flow
- *
- * Windows that were computed with older parameters are ignored from now on.
- */
-void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
-	u64 words[2];
-
-	if (!remote || remote->state == HPCC_REMOTE_OFF)
-		return;
-	hpcc_remote_params(sk, flow, remote->id, true, words);
-	if (!hpcc_newint_params_same(words, remote->tell))
-		hpcc_remote_tell(sk, flow, remote, true);
-}
-
-/**
- * hpcc_remote_take() - set W from the newest window, if there is one
- * @sk: socket that runs hpcc
- * @flow: its flow
- *
- * Return: whether there was a new window.
- */
-bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
-	struct hpcc_window w;
-	u64 word;
-
-	if (likely(!READ_ONCE(flow->rx_window_new)))
-		return false;
-	/* Clear rx_window_new before the window is read: a later window sets it again. */
-	smp_store_mb(flow->rx_window_new, false);
-	word = READ_ONCE(remote->window);
-	if (word == remote->taken || remote->state == HPCC_REMOTE_OFF)
-		return false;
-	remote->taken = word;
-	if (!hpcc_window_unpack(word, &w) || w.id != remote->id)
-		return false;
-	WRITE_ONCE(remote->telling, false);
-	if (remote->state != HPCC_REMOTE_ON) {
-		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ON);
-		hpcc_audit_begin(flow);
-	}
-	hpcc_algo_follow_receiver(&flow->algo, hpcc_window_bytes(&w, &flow->params),
-				  READ_ONCE(flow->response), tcp_sk(sk)->snd_una,
-				  tcp_sk(sk)->snd_nxt);
-	hpcc_window_changed(flow);
-	return true;
-}
-
-/**
- * hpcc_remote_stop() - let the sender compute W from now on
- * @sk: socket
- * @flow: its flow
- */
-void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
-
-	if (likely(!remote) || remote->state == HPCC_REMOTE_OFF)
-		return;
-	/* The receiver may leave HPCC_RX_HELD segments without an ACK: a smaller window would get
-	 * no ACK.
-	 */
-	if (remote->state == HPCC_REMOTE_ON)
-		hpcc_algo_restart(&flow->algo, &flow->params,
-				  max_t(u64, flow->algo.W_q16,
-					(u64)(HPCC_RX_HELD + 1) * tcp_sk(sk)->mss_cache << 16));
-	hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_OFF);
-	remote->wait_us = 0;
-	hpcc_remote_tell(sk, flow, remote, false);
-}
-
-/**
- * hpcc_remote_silent() - the receiver's reports of W have stopped
- * @sk: socket that runs hpcc
- * @flow: its flow
- *
- * Return: whether the receiver computed W until now.
- */
-bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
-{
-	if (likely(!flow->rx_window_active))
-		return false;
-	hpcc_remote_stop(sk, flow);
-	hpcc_remote_of(sk, flow)->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
-	hpcc_count(sock_net(sk), HPCC_C_WINDOWS_STOPPED);
-	return true;
-}
-
-/**
- * hpcc_params_due() - whether to send parameters in place of a request
- * @flow: a flow
- * @tp: its socket
- *
- * Not while the flow is muted: its only request is the trial that may end the muting.
- *
- * Context: LOCAL_OUT.
- */
-bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
-{
-	const struct hpcc_remote *remote;
-
-	if (likely(!flow->rx_window_agreed))
-		return false;
-	remote = rcu_dereference(flow->remote);
-	return remote && READ_ONCE(remote->telling) && !READ_ONCE(flow->mute.state) &&
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
-	       hpcc_peek(flow->params.T) / 2;
-}
-
-/**
- * hpcc_params_write() - write a REPORT with parameters
- * @flow: a flow with parameters due
- * @tp: its socket
- * @p: hpcc_opt_len(2) bytes
- *
- * Context: LOCAL_OUT.
- * Return: length of the REPORT, bytes.
- */
-u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
-{
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 2 };
-	struct hpcc_remote *remote = rcu_dereference(flow->remote);
-
-	WRITE_ONCE(remote->params_sent_ns, hpcc_peek(tp->tcp_clock_cache));
-	WRITE_ONCE(remote->tries, min(READ_ONCE(remote->tries) + 1, U8_MAX));
-	/* Parameters with T = 0 get no answer. */
-	if (READ_ONCE(remote->state) == HPCC_REMOTE_OFF)
-		WRITE_ONCE(remote->telling, false);
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(READ_ONCE(remote->tell[0]), p + hpcc_opt_len(0));
-	put_unaligned_be64(READ_ONCE(remote->tell[1]), p + hpcc_opt_len(1));
-	return hpcc_opt_len(2);
-}
-
-/* Store a window that arrived, if it is newer than the stored one. */
-static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
-{
-	struct hpcc_remote *remote = rcu_dereference(flow->remote);
-	struct hpcc_window w;
-
-	if (!hpcc_window_unpack(word, &w))
-		return -EINVAL;
-	if (w.id != READ_ONCE(remote->id) || READ_ONCE(remote->state) == HPCC_REMOTE_OFF) {
-		WRITE_ONCE(remote->telling, true);
-		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
-		return 0;
-	}
-	if (!hpcc_window_newer(word, READ_ONCE(remote->window))) {
-		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
-		return 0;
-	}
-	WRITE_ONCE(remote->window, word);
-	/* If hpcc_remote_take() sees this flag, it also sees the window. */
-	smp_store_release(&flow->rx_window_new, true);
-	return 0;
-}
-
-/* ---- Both -------------------------------------------------------------- */
-
-/**
- * hpcc_receiver_in() - process a REPORT with a window or parameters
- * @flow: a flow
- * @net: its network namespace
- * @opt: head of the option, with at least one record
- * @records: its records
- *
- * Context: LOCAL_IN.
- * Return: 0; -ENOENT if this REPORT was not agreed upon; -EINVAL if it is malformed.
- */
-int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		     const u8 *records)
+static int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net,
+			    const struct hpcc_opt *opt, const u8 *records)
 {
 	u64 words[2] = { get_unaligned_be64(records) };
 
-	if (words[0] >> 60 == HPCC_REPORT_WINDOW ? !rcu_access_pointer(flow->remote) :
-						   !flow->rx_window_agreed)
-		return -ENOENT;
 	if (words[0] >> 60 == HPCC_REPORT_WINDOW && opt->nr == 1)
 		return hpcc_window_in(flow, net, words[0]);
 	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || opt->nr != 2)
@@ -594,3 +320,38 @@ int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct
 	words[1] = get_unaligned_be64(records + HPCC_RECORD_LEN);
 	return hpcc_params_in(flow, net, words);
 }
+
+static void hpcc_receiver_free(struct hpcc_flow *flow)
+{
+	struct hpcc_rx *rx = rcu_access_pointer(flow->rx);
+
+	kfree(rcu_access_pointer(flow->remote));
+	if (rx)
+		kfree(rx->state.algo.L);
+	kfree(rx);
+}
+
+static const struct hpcc_receiver_ops hpcc_ops_of_receiver = {
+	.owner		= THIS_MODULE,
+	.begin		= hpcc_remote_begin,
+	.follow_T	= hpcc_remote_follow_T,
+	.tick		= hpcc_remote_tick,
+	.take		= hpcc_remote_take,
+	.stop		= hpcc_remote_stop,
+	.silent		= hpcc_remote_silent,
+	.data_in	= hpcc_rx_data,
+	.end		= hpcc_rx_end,
+	.window_pending	= hpcc_window_pending,
+	.window_write	= hpcc_window_write,
+	.params_due	= hpcc_params_due,
+	.params_write	= hpcc_params_write,
+	.report_in	= hpcc_receiver_in,
+	.free		= hpcc_receiver_free,
+};
+
+module_driver(hpcc_ops_of_receiver, hpcc_receiver_register, hpcc_receiver_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("HPCC++: receivers compute W");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

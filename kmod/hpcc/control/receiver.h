@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Receiver-based HPCC++ (receiver.c). */
+/* Receiver-based HPCC++: the module hpcc_receiver (receiver.c), and its use (receiver_mode.c). */
 #ifndef _HPCC_CONTROL_RECEIVER_H
 #define _HPCC_CONTROL_RECEIVER_H
 
+#include <linux/module.h>
+#include <net/tcp.h>
 #include <hpcc/law/newint.h>
 
 #include "flow/flow.h"
+#include "netns/net.h"
 
 /* A receiver that computes W may leave this many segments without an ACK, and one more if a window
  * has HPCC_RX_MANY segments or more. The sender adds this number to W.
@@ -16,115 +19,155 @@
 #define HPCC_PROMPT_CWND_RX	(HPCC_RX_HELD + 2)
 
 /**
- * struct hpcc_rx - a receiver that computes W for its peer
- * @state: state of the algorithm
- * @wants: newest parameters from the peer; LOCAL_IN writes
- * @uses: parameters that W is computed with
- * @window: record of W for the next report; written under the socket lock
- * @audited_ns: time of the last echo of load records
- * @heard_ns: time when a record was last processed
- * @began_seq: rcv_nxt at @began_ns
- * @began_ns: start of the current T
- * @seq: sequence number of reports
- * @mss: TCP's rcv_mss, as TCP measured it
- * @raised: value that rcv_mss was raised to
- * @more: segments that an ACK may wait for after the first one
- * @thin: ACKs wait
- * @id: id of the parameters in use
- * @on: parameters are in use
- * @arrived: new parameters are in @wants
- * @due: LOCAL_OUT must send @window
+ * struct hpcc_receiver_ops - receiver mode
+ * @owner: its module
  *
- * Socket lock, except for @wants, @arrived, @window and @due: single words that the hooks share.
+ * Under the socket lock:
+ *
+ * @begin: let the receiver compute W of a new flow whose parameters are set
+ * @follow_T: send parameters again if they changed. Windows that were computed with older
+ *	parameters are ignored from now on
+ * @tick: start or stop sending parameters, if it is time for that; after an ACK's update of W
+ * @take: set W from the newest window. Return: whether there was a new window
+ * @stop: let the sender compute W from now on
+ * @silent: the receiver's reports of W have stopped: let the sender compute W
+ * @data_in: process the records of a data segment for the peer's W; ce: the segment is marked
+ * @end: restore normal echoes and ACKs: the receiver does not compute W any more
+ *
+ * In LOCAL_OUT and LOCAL_IN:
+ *
+ * @window_pending: whether a report of W is pending
+ * @window_write: write a REPORT with W, hpcc_opt_len(1) bytes. Return: its length
+ * @params_due: whether to send parameters in place of a request
+ * @params_write: write a REPORT with parameters, hpcc_opt_len(2) bytes. Return: its length
+ * @report_in: process a REPORT with a window or parameters. Return: 0; -ENOENT if this REPORT was
+ *	not agreed upon; -EINVAL if it is malformed
+ *
+ * @free: free the memory of a flow without users
  */
-struct hpcc_rx {
-	struct hpcc_newint state;
-	u64 wants[2];
-	u64 uses[2];
-	u64 window;
-	u64 audited_ns;
-	u64 heard_ns;
-	u64 began_ns;
-	u32 began_seq;
-	u16 seq;
-	u16 mss;
-	u16 raised;
-	u8 more;
-	bool thin;
-	u8 id;
-	bool on;
-	bool arrived;
-	bool due;
+struct hpcc_receiver_ops {
+	struct module *owner;
+
+	void (*begin)(struct sock *sk, struct hpcc_flow *flow);
+	void (*follow_T)(struct sock *sk, struct hpcc_flow *flow);
+	void (*tick)(struct sock *sk, struct hpcc_flow *flow);
+	bool (*take)(struct sock *sk, struct hpcc_flow *flow);
+	void (*stop)(struct sock *sk, struct hpcc_flow *flow);
+	void (*silent)(struct sock *sk, struct hpcc_flow *flow);
+	void (*data_in)(struct sock *sk, struct hpcc_flow *flow, bool ce);
+	void (*end)(struct sock *sk, struct hpcc_flow *flow);
+
+	bool (*window_pending)(const struct hpcc_flow *flow);
+	u32 (*window_write)(struct hpcc_flow *flow, u8 *p);
+	bool (*params_due)(const struct hpcc_flow *flow, const struct tcp_sock *tp);
+	u32 (*params_write)(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p);
+	int (*report_in)(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+			 const u8 *records);
+
+	void (*free)(struct hpcc_flow *flow);
 };
 
-/**
- * enum hpcc_remote_state - whether a sender's W comes from its receiver
- * @HPCC_REMOTE_OFF: the sender computes W
- * @HPCC_REMOTE_ASKING: parameters are being sent, the receiver has not answered yet
- * @HPCC_REMOTE_ON: the receiver computes W
- */
-enum hpcc_remote_state {
-	HPCC_REMOTE_OFF,
-	HPCC_REMOTE_ASKING,
-	HPCC_REMOTE_ON,
-};
+/* NULL: the module is not loaded. Constant while a flow with rx_window_agreed holds it. */
+extern const struct hpcc_receiver_ops __rcu *hpcc_receiver;
 
-/**
- * struct hpcc_remote - a sender whose W its receiver may compute
- * @tell: parameters to send; LOCAL_OUT reads them
- * @window: newest record of a window; LOCAL_IN writes
- * @taken: record that last set W
- * @params_sent_ns: tcp_clock_cache when LOCAL_OUT last sent parameters
- * @since_us: start time of @state
- * @wait_us: minimum duration of HPCC_REMOTE_OFF
- * @id: id of @tell
- * @state: enum hpcc_remote_state
- * @telling: LOCAL_OUT must send @tell
- * @tries: number of times that LOCAL_OUT sent @tell in this state
- *
- * Written under the socket lock, except for @window and @params_sent_ns; the hooks also write
- * @telling and @tries.
- */
-struct hpcc_remote {
-	u64 tell[2];
-	u64 window;
-	u64 taken;
-	u64 params_sent_ns;
-	u64 since_us;
-	u64 wait_us;
-	u8 id;
-	u8 state;
-	bool telling;
-	u8 tries;
-};
+int hpcc_receiver_register(const struct hpcc_receiver_ops *ops);
+void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops);
+void hpcc_receiver_get(struct hpcc_flow *flow);
+void hpcc_receiver_put(struct hpcc_flow *flow);
 
-/**
- * hpcc_window_pending() - whether a report of W is pending
- * @flow: a flow
- *
- * Context: LOCAL_OUT.
- */
-static inline bool hpcc_window_pending(const struct hpcc_flow *flow)
+/* Receiver mode of a flow; NULL if the ends did not agree to use it. */
+static inline const struct hpcc_receiver_ops *hpcc_receiver_of(const struct hpcc_flow *flow)
 {
-	const struct hpcc_rx *rx;
+	return unlikely(flow->rx_window_agreed) ? rcu_dereference_raw(hpcc_receiver) : NULL;
+}
 
-	if (likely(!flow->rx_window_agreed))
+/* Whether SYN and SYN-ACK may offer receiver mode. */
+static inline bool hpcc_receiver_is_loaded(void)
+{
+	return test_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
+}
+
+/* Functions of struct hpcc_receiver_ops, for any flow. */
+static inline void hpcc_receiver_begin(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (ops)
+		ops->begin(sk, flow);
+}
+
+static inline void hpcc_receiver_follow_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (ops)
+		ops->follow_T(sk, flow);
+}
+
+static inline void hpcc_receiver_tick(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (ops)
+		ops->tick(sk, flow);
+}
+
+static inline bool hpcc_receiver_take(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	return ops && ops->take(sk, flow);
+}
+
+static inline void hpcc_receiver_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (ops)
+		ops->stop(sk, flow);
+}
+
+static inline void hpcc_receiver_end(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (ops)
+		ops->end(sk, flow);
+}
+
+/* Return: whether the receiver computed W until now. */
+static inline bool hpcc_receiver_silent(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (likely(!flow->rx_window_active))
 		return false;
-	rx = rcu_dereference(flow->rx);
-	return rx && READ_ONCE(rx->due);
+	hpcc_receiver_of(flow)->silent(sk, flow);
+	return true;
+}
+
+static inline bool hpcc_receiver_window_pending(const struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	return ops && ops->window_pending(flow);
+}
+
+static inline bool hpcc_receiver_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	return ops && ops->params_due(flow, tp);
+}
+
+static inline int hpcc_receiver_report_in(struct hpcc_flow *flow, const struct net *net,
+					  const struct hpcc_opt *opt, const u8 *records)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	return ops ? ops->report_in(flow, net, opt, records) : -ENOENT;
 }
 
 /**
- * hpcc_cwnd_event() - TCP's notification that data arrived
- * @sk: socket that runs hpcc or classic
- * @event: CA_EVENT_ECN_*; others are ignored
- */
-void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event);
-void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow);
-u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p);
-
-/**
- * hpcc_is_receivers() - whether receiver.c processes a REPORT
+ * hpcc_is_receivers() - whether receiver mode processes a REPORT
  * @opt: head of the REPORT
  * @records: its records
  */
@@ -135,16 +178,11 @@ static inline bool hpcc_is_receivers(const struct hpcc_opt *opt, const u8 *recor
 	return kind == HPCC_REPORT_WINDOW || kind == HPCC_REPORT_PARAMETERS;
 }
 
-void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow);
-bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow);
-bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow);
-bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp);
-u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p);
-
-int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		     const u8 *records);
+/**
+ * hpcc_cwnd_event() - TCP's notification that data arrived
+ * @sk: socket that runs hpcc or classic
+ * @event: CA_EVENT_ECN_*; others are ignored
+ */
+void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event);
 
 #endif /* _HPCC_CONTROL_RECEIVER_H */

@@ -145,6 +145,7 @@ void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 	hpcc_charge_end(charge);
 	return memory;
 }
+EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
 
 /**
  * hpcc_flow_alloc() - allocate the state of a connection that agreed
@@ -175,7 +176,6 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_
 	flow->kind = kind;
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
-	flow->rx_window_agreed = caps & HPCC_CAP_WINDOW;
 	flow->snd_end = tcp_sk(sk)->snd_nxt;
 	spin_lock_init(&flow->lock);
 	return flow;

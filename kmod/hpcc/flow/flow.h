@@ -331,7 +331,8 @@ struct hpcc_flow_event {
  * @slots: number of records that a FORWARD requests; constant
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
- * @rx_window_agreed: both ends agreed that the receiver computes W; constant
+ * @rx_window_agreed: both ends agreed that the receiver computes W. Constant: the flow holds the
+ *	module of receiver mode
  * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
  *	socket lock
  * @carrier_state: state of @carrier, and of the peer's

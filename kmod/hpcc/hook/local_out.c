@@ -200,7 +200,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 	if (carrier)
 		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
-	len = *forward + hpcc_window_write(flow, out + *forward);
+	len = *forward + hpcc_receiver_of(flow)->window_write(flow, out + *forward);
 	if (!carrier && hpcc_echo_pending(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
 	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
@@ -220,13 +220,13 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	const struct net *net = sock_net((const struct sock *)tp);
 
-	if (unlikely(hpcc_window_pending(flow)) && hpcc_window_fits(flow, carrier, room))
+	if (unlikely(hpcc_receiver_window_pending(flow)) && hpcc_window_fits(flow, carrier, room))
 		return hpcc_window_and(flow, tp, carrier, room, out, forward, echo);
-	if (carrier && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
+	if (carrier && room >= hpcc_opt_len(2) && hpcc_receiver_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 		/* The path may drop this segment because of its option, see hpcc_mute_rto(). */
 		hpcc_request_params(flow);
-		return hpcc_params_write(flow, tp, out);
+		return hpcc_receiver_of(flow)->params_write(flow, tp, out);
 	}
 	if (carrier && hpcc_echo_pending(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
@@ -297,7 +297,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 				      data && hpcc_request_due(flow, tcp_sk(sk)))
 		carrier = &hpcc_tcp_option;
-	if (!carrier && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
+	if (!carrier && !hpcc_echo_pending(flow) && !hpcc_receiver_window_pending(flow) &&
 	    !hpcc_signal_pending(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);

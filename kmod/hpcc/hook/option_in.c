@@ -63,7 +63,7 @@ static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 	if (unlikely(carrier->report_in) && carrier->report_in(flow, net, opt, records))
 		return 0;
 	if (receivers)
-		return hpcc_receiver_in(flow, net, opt, records);
+		return hpcc_receiver_report_in(flow, net, opt, records);
 	return READ_ONCE(flow->census.wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
 }
 

@@ -13,6 +13,7 @@
 #include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"
+#include "control/receiver.h"
 #include "hook/syn.h"
 #include "netns/policy.h"
 
@@ -74,7 +75,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	hpcc_syn_opt_encode(option, kind, READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
 			    (READ_ONCE(sysctls->probes) ? HPCC_CAP_PROBES : 0) |
-			    (policy.where ? HPCC_CAP_WINDOW : 0) |
+			    (policy.where && hpcc_receiver_is_loaded() ? HPCC_CAP_WINDOW : 0) |
 			    hpcc_carrier_caps(net, policy.carrier) |
 			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
 	if (!hpcc_segment_put(seg, option, sizeof(option), 0)) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Carriers other than the TCP option are modules. The kernel loads one when the administrator
- * configures it: by net.hpcc.carrier, by a route, or by the table of links.
+ * Carriers other than the TCP option, and receiver mode, are modules. The kernel loads one when the
+ * administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a route, or by the table of
+ * links.
  */
 #include <linux/bitops.h>
 #include <linux/capability.h>
@@ -13,40 +14,52 @@
 static const struct {
 	const char *name;
 	bool needs_links;
-} hpcc_carrier_modules[] = {
+} hpcc_modules[] = {
 	[HPCC_CARRIER_IOAM]	= { "ioam", true },
 	[HPCC_CARRIER_INT]	= { "int", true },
 	[HPCC_CARRIER_IFA]	= { "ifa", true },
 	[HPCC_CARRIER_CSIG]	= { "csig" },
+	[HPCC_MODULE_RECEIVER]	= { "receiver" },
 };
 
-unsigned long hpcc_carriers_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
+unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
 
 /**
- * hpcc_carrier_load() - load the module of a carrier, unless it is loaded
- * @carrier: enum hpcc_carrier
+ * hpcc_module_load() - load the module of a carrier or of receiver mode, unless it is loaded
+ * @id: enum hpcc_carrier, or HPCC_MODULE_RECEIVER
  *
  * Only CAP_NET_ADMIN in the initial user namespace loads it, as with congestion controls. The
  * reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait for this
  * request, the request for modprobe, and modprobe for rmmod.
  *
  * Context: sleeps; the caller holds no lock that the init of a module takes.
- * Return: 0; -ENOENT if the carrier is not loaded.
+ * Return: 0; -ENOENT if the module is not loaded.
  */
-int hpcc_carrier_load(unsigned int carrier)
+int hpcc_module_load(unsigned int id)
 {
-	if (!test_bit(carrier, &hpcc_carriers_loaded) && capable(CAP_NET_ADMIN) &&
+	if (!test_bit(id, &hpcc_modules_loaded) && capable(CAP_NET_ADMIN) &&
 	    try_module_get(THIS_MODULE)) {
-		request_module("hpcc_%s", hpcc_carrier_modules[carrier].name);
+		request_module("hpcc_%s", hpcc_modules[id].name);
 		module_put(THIS_MODULE);
 	}
-	return test_bit(carrier, &hpcc_carriers_loaded) ? 0 : -ENOENT;
+	return test_bit(id, &hpcc_modules_loaded) ? 0 : -ENOENT;
+}
+
+/**
+ * hpcc_where_load() - load receiver mode if it is configured
+ * @where: net.hpcc.where
+ *
+ * Context, return: as hpcc_module_load().
+ */
+int hpcc_where_load(unsigned int where)
+{
+	return where ? hpcc_module_load(HPCC_MODULE_RECEIVER) : 0;
 }
 
 /**
  * hpcc_carriers_load_links() - load the modules of all carriers that need the table of links
  *
- * Context: as hpcc_carrier_load().
+ * Context: as hpcc_module_load().
  * Return: 0; -ENOENT if none is loaded.
  */
 int hpcc_carriers_load_links(void)
@@ -54,8 +67,8 @@ int hpcc_carriers_load_links(void)
 	int err = -ENOENT;
 	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(hpcc_carrier_modules); i++)
-		if (hpcc_carrier_modules[i].needs_links && !hpcc_carrier_load(i))
+	for (i = 0; i < ARRAY_SIZE(hpcc_modules); i++)
+		if (hpcc_modules[i].needs_links && !hpcc_module_load(i))
 			err = 0;
 	return err;
 }

@@ -169,8 +169,11 @@ struct hpcc_net {
 	struct hpcc_agreements *retired_agreements;
 };
 
-/* Bit mask of enum hpcc_carrier; carrier/ writes it by set_bit() and clear_bit(). */
-extern unsigned long hpcc_carriers_loaded;
+/* Receiver mode, in the numbers of enum hpcc_carrier. */
+#define HPCC_MODULE_RECEIVER	(HPCC_CARRIER_MAX + 1)
+
+/* Bit mask of loaded modules, see hpcc_module_load(). They write it by set_bit() and clear_bit(). */
+extern unsigned long hpcc_modules_loaded;
 extern unsigned int hpcc_net_id;
 extern const char * const hpcc_counter_names[__HPCC_C_MAX];
 
@@ -237,7 +240,8 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 }
 
 bool hpcc_is_up(void);
-int hpcc_carrier_load(unsigned int carrier);
+int hpcc_module_load(unsigned int id);
+int hpcc_where_load(unsigned int where);
 int hpcc_carriers_load_links(void);
 int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);

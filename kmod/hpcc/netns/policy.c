@@ -146,10 +146,15 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 	}
 	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
 	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
-	if (!carrier || !hpcc_carrier_load(nla_get_u32(carrier)))
-		return 0;
-	NL_SET_ERR_MSG_ATTR(extack, carrier, "the carrier's module is not loaded");
-	return -ENOENT;
+	if (carrier && hpcc_module_load(nla_get_u32(carrier))) {
+		NL_SET_ERR_MSG_ATTR(extack, carrier, "the carrier's module is not loaded");
+		return -ENOENT;
+	}
+	if (where && hpcc_where_load(nla_get_u32(where))) {
+		NL_SET_ERR_MSG_ATTR(extack, where, "the module hpcc_receiver is not loaded");
+		return -ENOENT;
+	}
+	return 0;
 }
 
 static int hpcc_route_put(struct sk_buff *skb, const void *entry)

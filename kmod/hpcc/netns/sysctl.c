@@ -46,10 +46,10 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* Data carry requests: design.rst has the reasons. */
 	{ "carry", HPCC_SYSCTL(probes), 0, 0, 1 },
 	/* draft-miao section 6.2: the sender or the receiver may compute W. */
-	{ "where", HPCC_SYSCTL(where), 0, 0, HPCC_WHERE_MAX },
+	{ "where", HPCC_SYSCTL(where), 0, 0, HPCC_WHERE_MAX, .accept = hpcc_where_load },
 	/* Only some networks support the other carriers. */
 	{ "carrier", HPCC_SYSCTL(carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX,
-	  .accept = hpcc_carrier_load },
+	  .accept = hpcc_module_load },
 	/* draft-miao-tsv-hpcc-info-02: often no more than 5 hops. */
 	{ "ioam_nodes", HPCC_SYSCTL(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
 	/* Value of the example in the INT specification. */

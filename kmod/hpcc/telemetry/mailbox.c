@@ -514,3 +514,4 @@ u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake 
 		*bits = hpcc_measure_end(in->algo, in->params, &in->measure);
 	return n;
 }
+EXPORT_SYMBOL_GPL(hpcc_echo_drain);

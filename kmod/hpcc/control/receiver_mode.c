@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Use of receiver mode, which is a module (receiver.c). The option in SYN and SYN-ACK offers
+ * receiver mode only while the module is loaded. A flow of two ends that offered it holds the
+ * module until the flow is freed.
+ */
+#include "control/cc.h"
+#include "control/receiver.h"
+
+const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
+
+/**
+ * hpcc_receiver_register() - let connections use receiver mode from now on
+ * @ops: its functions
+ *
+ * Context: last step of the module's init. Takes no lock: see common/setup.c.
+ * Return: always 0.
+ */
+int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
+{
+	rcu_assign_pointer(hpcc_receiver, ops);
+	set_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_receiver_register);
+
+/**
+ * hpcc_receiver_unregister() - stop the use of receiver mode
+ * @ops: its functions; no flow uses them
+ *
+ * Context: the module's exit; waits until hpcc_receiver_get() does not read the operations.
+ */
+void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
+{
+	clear_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
+	rcu_assign_pointer(hpcc_receiver, NULL);
+	synchronize_rcu();
+}
+EXPORT_SYMBOL_GPL(hpcc_receiver_unregister);
+
+/**
+ * hpcc_receiver_get() - hold receiver mode, if both ends offered it
+ * @flow: a new flow, which the hooks cannot find yet
+ *
+ * If the module was unloaded since the handshake, the peer gets no answer to its parameters, and
+ * computes its W itself.
+ */
+void hpcc_receiver_get(struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops;
+
+	rcu_read_lock();
+	ops = rcu_dereference(hpcc_receiver);
+	flow->rx_window_agreed = flow->caps & HPCC_CAP_WINDOW && ops && try_module_get(ops->owner);
+	rcu_read_unlock();
+}
+
+/**
+ * hpcc_receiver_put() - free what receiver mode has allocated for a flow, and release it
+ * @flow: a flow without users
+ */
+void hpcc_receiver_put(struct hpcc_flow *flow)
+{
+	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
+
+	if (!ops)
+		return;
+	ops->free(flow);
+	module_put(ops->owner);
+}
+
+void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	const struct hpcc_receiver_ops *ops;
+	struct hpcc_flow *flow;
+
+	if (event != CA_EVENT_ECN_NO_CE && event != CA_EVENT_ECN_IS_CE)
+		return;
+	flow = hpcc_flow_of(sk);
+	if (!flow)
+		return;
+	ops = hpcc_receiver_of(flow);
+	if (ops)
+		ops->data_in(sk, flow, event == CA_EVENT_ECN_IS_CE);
+}
