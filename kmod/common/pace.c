@@ -52,20 +52,34 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
+/**
+ * hpcc_stamped_follow() - take in segments without data that have left
+ * @tp: socket
+ * @stamped: departure times
+ *
+ * Their time is assumed to be that of the next data. Call this before the first data of a flight:
+ * later that time is in the future, but the handshake's ACK left before it was set.
+ */
+void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
+{
+	u32 pure = tp->segs_out - tp->data_segs_out;
+
+	if (pure == stamped->pure)
+		return;
+	stamped->pure = pure;
+	stamped->ns = tp->tcp_wstamp_ns;
+}
+EXPORT_SYMBOL_GPL(hpcc_stamped_follow);
+
 /* The earliest departure time of the next packet that PAWS accepts. A segment without data leaves
  * immediately, but its TSval is the time at which the next data may leave. PAWS drops a segment
  * whose TSval is two or more ticks older than that of an earlier segment.
  */
 static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
-	u32 pure = tp->segs_out - tp->data_segs_out;
-
 	if (!tp->rx_opt.tstamp_ok)
 		return 0;
-	if (pure != stamped->pure) {
-		stamped->pure = pure;
-		stamped->ns = tp->tcp_wstamp_ns;
-	}
+	hpcc_stamped_follow(tp, stamped);
 	return stamped->ns - min_t(u64, stamped->ns, hpcc_ts_tick_ns(tp));
 }
 

@@ -37,6 +37,7 @@ struct hpcc_stamped {
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
+void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 			 struct hpcc_stamped *stamped);

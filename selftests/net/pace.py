@@ -15,7 +15,7 @@ from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import Sniffer, data_segments
 from lib.path import Path
-from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, settle
+from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, settle
 from lib.tcp import pattern, set_cc, tcp_info, transfer
 
 SO_MAX_PACING_RATE, SO_BINDTODEVICE = 47, 25
@@ -73,6 +73,21 @@ def test_first_segments():
     for now, before in at[4::5]:
         expect_in(f"bytes before the one at {now - began:.6f} s", before,
                   0.7 * (now - began) * W_INIT * 1e9 / T_NS, 4 * MSS + (now - began) * W_INIT * 1e9 / T_NS)
+
+
+def test_slow_handshake():
+    """The T of a slow handshake does not delay data after the first ACK: an ARP reply may take a second."""
+    need_virtual_time()
+    peer = Peer(base_rtt_ns=0)
+    peer.start_connect()
+    time.sleep(1)
+    peer.answer()
+    peer.sock.send(bytes(10000))
+    first = peer.read(1)
+    time.sleep(0.0001)
+    peer.acked = first.seq + len(first.payload)
+    peer.send()
+    expect("bytes within 5 ms", sum(len(seg.payload) for seg in [first, *peer.read_all(0.005)]), 10000)
 
 
 def test_first_segments_of_a_vrf():

@@ -291,6 +291,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 				   const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	u64 T_before = flow->params.T;
 	struct hpcc_ack ack;
 	bool searching;
 
@@ -315,6 +316,9 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (flow->searching != searching)
 		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
+	/* The handshake may have waited for an ARP reply, or for the peer. */
+	if (unlikely(T_before / 2 > flow->params.T))
+		hpcc_pacing_reschedule(tp, &flow->stamped, flow->params.T, T_before);
 	if (!ack.n)
 		return;
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
@@ -454,6 +458,7 @@ static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 		hpcc_response_take(sk, flow);
 	if (!flow || tcp_sk(sk)->packets_out)
 		return hpcc_burst_segs(sk, 1);
+	hpcc_stamped_follow(tcp_sk(sk), &flow->stamped);
 	if (flow->unpaced)
 		hpcc_set_rate(sk, flow, false);
 	if (flow->probes)

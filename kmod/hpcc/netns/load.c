@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Carriers other than the TCP option, and receiver mode, are modules. The kernel loads one when the
- * administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a route, or by the table of
- * links.
+ * administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a route, or by the table
+ * of links.
  */
 #include <linux/bitops.h>
 #include <linux/capability.h>

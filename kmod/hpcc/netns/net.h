@@ -172,7 +172,7 @@ struct hpcc_net {
 /* Receiver mode, in the numbers of enum hpcc_carrier. */
 #define HPCC_MODULE_RECEIVER	(HPCC_CARRIER_MAX + 1)
 
-/* Bit mask of loaded modules, see hpcc_module_load(). They write it by set_bit() and clear_bit(). */
+/* Bit mask of loaded modules, see hpcc_module_load(); set_bit() and clear_bit() write it. */
 extern unsigned long hpcc_modules_loaded;
 extern unsigned int hpcc_net_id;
 extern const char * const hpcc_counter_names[__HPCC_C_MAX];
