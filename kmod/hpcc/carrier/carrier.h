@@ -10,6 +10,7 @@
 #include <hpcc/wire/record.h>
 
 #include "flow/flow.h"
+#include "packet/arrival.h"
 #include "packet/segment.h"
 
 /* Capabilities of carriers with hpcc_carrier_ops.reflects. */

@@ -7,6 +7,7 @@
 #include <net/tcp.h>
 #include <hpcc/wire/record.h>
 
+#include "packet/arrival.h"
 #include "packet/segment.h"
 
 /**

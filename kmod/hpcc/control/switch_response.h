@@ -7,7 +7,7 @@
 
 #include "control/cc.h"
 #include "flow/flow.h"
-#include "packet/segment.h"
+#include "packet/arrival.h"
 
 /**
  * hpcc_has_no_tcp_flags() - whether a segment may be a response: it has no flags

@@ -3,7 +3,7 @@
 #ifndef _HPCC_HOOK_HOOK_H
 #define _HPCC_HOOK_HOOK_H
 
-#include "packet/segment.h"
+#include "packet/arrival.h"
 
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);

@@ -45,6 +45,7 @@
 #include "control/switch_response.h"
 #include "hook/hook.h"
 #include "hook/syn.h"
+#include "packet/arrival.h"
 #include "packet/segment.h"
 
 /* The hook ignores a TCP header after more bytes of IPv6 headers than this. */
@@ -127,60 +128,6 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	return true;
 }
 
-/**
- * hpcc_arrival_intact() - whether a segment's checksum is right
- * @in: the segment
- *
- * Return: true also if the checksum was never computed.
- */
-bool hpcc_arrival_intact(const struct hpcc_arrival *in)
-{
-	u8 ip_summed = in->skb->ip_summed;
-	bool intact;
-
-	/* Checked already, or never computed: nf_checksum() accepts both cases, too. */
-	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
-		return true;
-	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP, in->state->pf);
-	/* nf_checksum() sets CHECKSUM_UNNECESSARY, which is right only for TCP. The code that walks
-	 * extension headers may find another protocol, and needs the sum of the whole packet to
-	 * check its checksum.
-	 */
-	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
-	    in->thoff != sizeof(struct ipv6hdr))
-		in->skb->ip_summed = CHECKSUM_COMPLETE;
-	return intact;
-}
-
-/**
- * hpcc_arrival_sock() - the socket that TCP will find for a segment
- * @in: the segment
- * @put: set to true if the caller has to drop a reference
- *
- * The look-up uses the packet's incoming device, as in TCP, so that no packet reaches a socket of
- * another VRF.
- *
- * Return: a full socket that does not listen, or NULL.
- */
-struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
-{
-	struct sock *sk = in->skb->sk;
-
-	*put = false;
-	if (!sk) {
-		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb, in->th);
-		if (!sk)
-			return NULL;
-		if (!sk_fullsock(sk)) {
-			sock_gen_put(sk);
-			return NULL;
-		}
-		*put = true;
-	}
-	return sk_fullsock(sk) ? sk : NULL;
-}
-EXPORT_SYMBOL_GPL(hpcc_arrival_sock);
-
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
 /* Whether the sequence numbers of a segment are acceptable now. */
@@ -194,31 +141,6 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
-/**
- * hpcc_ack_ok() - whether the ACK number of a segment is acceptable now
- * @flow: a flow
- * @tp: its socket
- * @in: the segment
- *
- * The rules are those of tcp_ack() and RFC 5961, section 5. The lower limit is one window before
- * snd_una, or the start of the connection if that is later. TCP increases snd_nxt only after a
- * segment has left. On a short path the segment's ACK may arrive earlier. So any number up to
- * flow->snd_end is acceptable, too, which LOCAL_OUT sets.
- *
- * Return: true if so.
- */
-bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
-		 const struct hpcc_arrival *in)
-{
-	u32 ack = ntohl(in->th->ack_seq);
-	u32 old = min_t(u64, hpcc_peek(tp->max_window), hpcc_peek(tp->bytes_acked));
-
-	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
-	       (!after(ack, hpcc_peek(tp->snd_nxt)) || !after(ack, READ_ONCE(flow->snd_end))) &&
-	       !before(ack, hpcc_peek(tp->snd_una) - old);
-}
-EXPORT_SYMBOL_GPL(hpcc_ack_ok);
-
 /* Whether sequence and ACK number of a segment are acceptable. */
 static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_arrival *in)
@@ -227,22 +149,6 @@ static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock 
 		return hpcc_response_ok(flow, tp, in);
 	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
-
-/**
- * hpcc_ttl_ok() - whether the TTL of a packet is at least the socket's minimum
- * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
- * @in: the packet
- *
- * Return: true if so.
- */
-bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
-{
-	if (in->state->pf == NFPROTO_IPV4)
-		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
-	return ipv6_hdr(in->skb)->hop_limit >=
-	       READ_ONCE(inet6_sk(sk)->min_hopcount);
-}
-EXPORT_SYMBOL_GPL(hpcc_ttl_ok);
 
 /* Update the TCP checksum for @n option bytes that leave the header. @th is still unchanged. The
  * pseudo header has a length, too.

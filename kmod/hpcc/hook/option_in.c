@@ -17,6 +17,7 @@
 #include "control/probe.h"
 #include "control/receiver.h"
 #include "hook/hook.h"
+#include "packet/arrival.h"
 #include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"

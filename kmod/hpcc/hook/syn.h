@@ -6,6 +6,7 @@
 #include <net/tcp.h>
 
 #include "control/agreement.h"
+#include "packet/arrival.h"
 #include "packet/segment.h"
 
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk);

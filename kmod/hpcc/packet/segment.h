@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Segments in the netfilter hooks: outgoing (local_out.c, segment.c), incoming (local_in.c). */
+/* Outgoing segments in the netfilter hooks (local_out.c, segment.c). */
 #ifndef _HPCC_PACKET_SEGMENT_H
 #define _HPCC_PACKET_SEGMENT_H
 
@@ -8,9 +8,6 @@
 #include <linux/tcp.h>
 
 #include "netns/net.h"
-
-struct hpcc_carrier_ops;
-struct hpcc_flow;
 
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
@@ -82,37 +79,5 @@ void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
 bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 behind);
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
-
-/**
- * struct hpcc_arrival - an incoming segment under inspection
- * @skb: the segment, data at its IP header
- * @state: netfilter's state of the hook call
- * @th: TCP header of the segment
- * @opts: TCP options
- * @optlen: length of @opts
- * @thoff: offset of the TCP header
- * @carrier: carrier of @stack; NULL: the segment has none
- * @stack: a stack of telemetry behind the option
- * @stack_len: length of @stack
- */
-struct hpcc_arrival {
-	struct sk_buff *skb;
-	const struct nf_hook_state *state;
-	struct tcphdr *th;
-	u8 *opts;
-	u32 optlen;
-	u32 thoff;
-	const struct hpcc_carrier_ops *carrier;
-	const u8 *stack;
-	u32 stack_len;
-};
-
-void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
-		   u32 pos);
-bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
-		 const struct hpcc_arrival *in);
-bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
-bool hpcc_arrival_intact(const struct hpcc_arrival *in);
-struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
 
 #endif /* _HPCC_PACKET_SEGMENT_H */

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Incoming segments in the netfilter hooks: what TCP will accept. Context of all functions: LOCAL_IN. */
+#ifndef _HPCC_PACKET_ARRIVAL_H
+#define _HPCC_PACKET_ARRIVAL_H
+
+#include <linux/netfilter.h>
+#include <linux/skbuff.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "common/peek.h"
+#include "flow/flow.h"
+
+struct hpcc_carrier_ops;
+
+/**
+ * struct hpcc_arrival - an incoming segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: netfilter's state of the hook call
+ * @th: TCP header of the segment
+ * @opts: TCP options
+ * @optlen: length of @opts
+ * @thoff: offset of the TCP header
+ * @carrier: carrier of @stack; NULL: the segment has none
+ * @stack: a stack of telemetry behind the option
+ * @stack_len: length of @stack
+ */
+struct hpcc_arrival {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	struct tcphdr *th;
+	u8 *opts;
+	u32 optlen;
+	u32 thoff;
+	const struct hpcc_carrier_ops *carrier;
+	const u8 *stack;
+	u32 stack_len;
+};
+
+/**
+ * hpcc_arrival_intact() - whether a segment's checksum is right
+ * @in: the segment
+ *
+ * Return: true also if the checksum was never computed.
+ */
+static inline bool hpcc_arrival_intact(const struct hpcc_arrival *in)
+{
+	u8 ip_summed = in->skb->ip_summed;
+	bool intact;
+
+	/* Checked already, or never computed: nf_checksum() accepts both cases, too. */
+	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
+		return true;
+	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP, in->state->pf);
+	/* nf_checksum() sets CHECKSUM_UNNECESSARY, which is right only for TCP. The code that walks
+	 * extension headers may find another protocol, and needs the sum of the whole packet to
+	 * check its checksum.
+	 */
+	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
+	    in->thoff != sizeof(struct ipv6hdr))
+		in->skb->ip_summed = CHECKSUM_COMPLETE;
+	return intact;
+}
+
+/**
+ * hpcc_arrival_sock() - the socket that TCP will find for a segment
+ * @in: the segment
+ * @put: set to true if the caller has to drop a reference
+ *
+ * The look-up uses the packet's incoming device, as in TCP, so that no packet reaches a socket of
+ * another VRF.
+ *
+ * Return: a full socket that does not listen, or NULL.
+ */
+static inline struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+{
+	struct sock *sk = in->skb->sk;
+
+	*put = false;
+	if (!sk) {
+		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb, in->th);
+		if (!sk)
+			return NULL;
+		if (!sk_fullsock(sk)) {
+			sock_gen_put(sk);
+			return NULL;
+		}
+		*put = true;
+	}
+	return sk_fullsock(sk) ? sk : NULL;
+}
+
+/**
+ * hpcc_ack_ok() - whether the ACK number of a segment is acceptable now
+ * @flow: a flow
+ * @tp: its socket
+ * @in: the segment
+ *
+ * The rules are those of tcp_ack() and RFC 5961, section 5. The lower limit is one window before
+ * snd_una, or the start of the connection if that is later. TCP increases snd_nxt only after a
+ * segment has left. On a short path the segment's ACK may arrive earlier. So any number up to
+ * flow->snd_end is acceptable, too, which LOCAL_OUT sets.
+ *
+ * Return: true if so.
+ */
+static inline bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in)
+{
+	u32 ack = ntohl(in->th->ack_seq);
+	u32 old = min_t(u64, hpcc_peek(tp->max_window), hpcc_peek(tp->bytes_acked));
+
+	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
+	       (!after(ack, hpcc_peek(tp->snd_nxt)) || !after(ack, READ_ONCE(flow->snd_end))) &&
+	       !before(ack, hpcc_peek(tp->snd_una) - old);
+}
+
+/**
+ * hpcc_ttl_ok() - whether the TTL of a packet is at least the socket's minimum
+ * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
+ * @in: the packet
+ *
+ * Return: true if so.
+ */
+static inline bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
+{
+	if (in->state->pf == NFPROTO_IPV4)
+		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
+	return ipv6_hdr(in->skb)->hop_limit >=
+	       READ_ONCE(inet6_sk(sk)->min_hopcount);
+}
+
+/* Defined by hook/option_in.c. */
+void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
+		   u32 pos);
+
+#endif /* _HPCC_PACKET_ARRIVAL_H */
