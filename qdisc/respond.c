@@ -171,7 +171,7 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 }
 
 /* Whether a flow has its turn, the budgets allow a response, and no bridge flooded the packet. If
- * so, use the turn and the budgets. The bridge is last, because that check looks up an address.
+ * so, use the turn and the budgets. The check for flooding is last, because it looks up an address.
  */
 static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
 			     const struct hpcc_trigger *trigger, u64 now)

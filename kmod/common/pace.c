@@ -53,12 +53,13 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
 /**
- * hpcc_stamped_follow() - take in segments without data that have left
+ * hpcc_stamped_follow() - note segments without data that were sent since the last call
  * @tp: socket
  * @stamped: departure times
  *
- * Their time is assumed to be that of the next data. Call this before the first data of a flight:
- * later that time is in the future, but the handshake's ACK left before it was set.
+ * Their TSval is assumed to be tcp_wstamp_ns, the time at which the next data may leave. Call this
+ * before the first data of a flight: they move that time into the future, and the handshake's ACK
+ * left before.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {

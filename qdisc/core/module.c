@@ -18,9 +18,9 @@ static struct hpcc_module hpcc_respond_module = {
 const struct hpcc_respond_ops *hpcc_respond_ops __read_mostly;
 
 /**
- * hpcc_module_set() - let ports use a module, or stop this because the module is being removed
- * @m: what the port stores of the module
- * @owner: the module, or NULL
+ * hpcc_module_set() - a module that ports may use was loaded, or is being removed
+ * @m: what sch_hpcc stores of the module
+ * @owner: the module; NULL: it is being removed
  *
  * The init function of the module calls this, while hpcc_module_get() may hold RTNL and wait for
  * that function. So this must not wait for RTNL.
@@ -49,7 +49,7 @@ static bool hpcc_module_hold(const struct hpcc_module *m)
  * @extack: error message
  *
  * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
- * runs: the modules take no lock except hpcc_modules_lock.
+ * runs. This is safe, because init of these modules takes no lock except hpcc_modules_lock.
  *
  * Return: 0, or -ENOENT if the module cannot be loaded.
  */

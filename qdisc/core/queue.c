@@ -417,7 +417,8 @@ EXPORT_SYMBOL_GPL(hpcc_enqueue);
  * @q: the port, locked
  * @skb: the packet
  *
- * If the packet has a TCP option, due packets start first: it meets only the queue that is left.
+ * If the packet has a TCP option, the packets whose time has come start first. So it meets only the
+ * queue that is left.
  *
  * Return: the headers.
  */

@@ -171,8 +171,8 @@ def test_containers():
 def test_tables():
     """Changing the tables needs CAP_NET_ADMIN in their own namespace: neither uid 0 without it, nor
     an ordinary user, nor a container that shares the namespace can do it. A container with its own
-    namespace can change the tables of that one, but not load modules: those of carriers that need
-    links, and receiver mode. All users can read.
+    namespace can change the tables of that one, but cannot load modules (of carriers that need links,
+    or of receiver mode). All users can read.
     """
     no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
     expect("a container before the modules", as_other(lambda: changed_by_a_container(0x40000000)), yes.replace("1", "ENOENT"))

@@ -37,8 +37,8 @@ DELAYED_US = 40000
 
 
 # An RTT below TCP's clock tick, windows of three segments, more probes than the link has space for, and
-# one record per T, with the least part of cubic's goodput. Before each had its remedy they reached 0.08,
-# 0.83, 0.82, 0.83 and 0.65.
+# one record per T, with the least part of cubic's goodput. Before these cases were improved they reached
+# 0.08, 0.83, 0.82, 0.83 and 0.65.
 HARD = ((1500, 100000, "0us", KNOBS[0], 0.9), (9000, 1000, "100us", KNOBS[0], 0.9),
         (9000, 1000, "100us", KNOBS[3], 0.84), (576, 1000, "0us", KNOBS[3], 0.9),
         (576, 1000, "100us", KNOBS[1], 0.88))

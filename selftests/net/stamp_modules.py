@@ -46,8 +46,8 @@ def fresh():
 
 @each(*MODULES)
 def on_demand(name):
-    """A port loads the module when it is to stamp the carrier, and holds it until it does not. A port that has ever
-    responded holds the module until it is deleted.
+    """A port loads the module of a carrier when it begins to stamp the carrier, and holds it until it stops. A port
+    that was ever configured to respond holds that module until it is deleted.
     """
     ns, module, stays = fresh(), MODULES[name], name == "respond"
     ns.tc("qdisc add dev d0 root handle 1: hpcc", "qdisc change dev d0 root handle 1: hpcc rate 1gbit")

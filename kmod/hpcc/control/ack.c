@@ -49,8 +49,8 @@ static const u32 hpcc_ecn_shift = 3;
 /* ---- Parameters of a connection -------------------------------------- */
 
 /* With one record per T, U is that of the last T only, so W alternates around the fair window: too
- * large after a small U, too small after a large one. Wc then follows each record, as in the draft:
- * an update after an even number of records would always take the W of the same side.
+ * large after a small U, too small after a large one. If Wc were updated after an even number of
+ * records, it would always take a W of the same side. So Wc follows each record, as in the draft.
  */
 static u32 hpcc_settle(u32 settle, u32 sample)
 {
@@ -316,7 +316,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (flow->searching != searching)
 		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
-	/* The handshake may have waited for an ARP reply, or for the peer. */
+	/* T was too large if the handshake waited for an ARP reply, or for the peer. */
 	if (unlikely(T_before / 2 > flow->params.T))
 		hpcc_pacing_reschedule(tp, &flow->stamped, flow->params.T, T_before);
 	if (!ack.n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Receiver-based HPCC++: the module hpcc_receiver (receiver.c), and its use (receiver_mode.c). */
+/* Receiver mode: its module hpcc_receiver (receiver.c, remote.c), and its use (receiver_mode.c). */
 #ifndef _HPCC_CONTROL_RECEIVER_H
 #define _HPCC_CONTROL_RECEIVER_H
 
@@ -67,7 +67,7 @@ struct hpcc_receiver_ops {
 	void (*free)(struct hpcc_flow *flow);
 };
 
-/* NULL: the module is not loaded. Constant while a flow with rx_window_agreed holds it. */
+/* NULL while the module is not loaded. Constant while a flow holds the module. */
 extern const struct hpcc_receiver_ops __rcu *hpcc_receiver;
 
 int hpcc_receiver_register(const struct hpcc_receiver_ops *ops);
@@ -75,7 +75,7 @@ void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops);
 void hpcc_receiver_get(struct hpcc_flow *flow);
 void hpcc_receiver_put(struct hpcc_flow *flow);
 
-/* Receiver mode of a flow; NULL if the ends did not agree to use it. */
+/* The functions of receiver mode; NULL if the flow does not hold the module. */
 static inline const struct hpcc_receiver_ops *hpcc_receiver_of(const struct hpcc_flow *flow)
 {
 	return unlikely(flow->rx_window_agreed) ? rcu_dereference_raw(hpcc_receiver) : NULL;

@@ -28,7 +28,7 @@ EXPORT_SYMBOL_GPL(hpcc_receiver_register);
  * hpcc_receiver_unregister() - stop the use of receiver mode
  * @ops: its functions; no flow uses them
  *
- * Context: the module's exit; waits until hpcc_receiver_get() does not read the operations.
+ * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
  */
 void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 {
@@ -42,8 +42,8 @@ EXPORT_SYMBOL_GPL(hpcc_receiver_unregister);
  * hpcc_receiver_get() - hold receiver mode, if both ends offered it
  * @flow: a new flow, which the hooks cannot find yet
  *
- * If the module was unloaded since the handshake, the peer gets no answer to its parameters, and
- * computes its W itself.
+ * If the module was unloaded after the handshake, this host computes its own W. The peer gets no
+ * answer to its parameters, so it computes W itself, too.
  */
 void hpcc_receiver_get(struct hpcc_flow *flow)
 {

@@ -311,7 +311,7 @@ struct hpcc_flow_event {
  * @mss: MSS of @mss_recip; an MSS has at most 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len after our last change
  * @rx_window_new: a new W arrived from the receiver; LOCAL_IN sets it, without the socket lock
- * @rx_window_active: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it
+ * @rx_window_active: W comes from the receiver (remote.c); LOCAL_OUT and netlink.c read it
  *	without the socket lock
  * @tlp: tail loss probe
  * @silent_acks: ACKs of new data since a link was last measured, at most HPCC_SILENT_ACKS + 1; in
@@ -331,8 +331,7 @@ struct hpcc_flow_event {
  * @slots: number of records that a FORWARD requests; constant
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
- * @rx_window_agreed: both ends agreed that the receiver computes W. Constant: the flow holds the
- *	module of receiver mode
+ * @rx_window_agreed: both ends agreed on receiver mode, and the flow holds its module; constant
  * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
  *	socket lock
  * @carrier_state: state of @carrier, and of the peer's

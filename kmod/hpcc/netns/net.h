@@ -169,7 +169,7 @@ struct hpcc_net {
 	struct hpcc_agreements *retired_agreements;
 };
 
-/* Receiver mode, in the numbers of enum hpcc_carrier. */
+/* The number of the module of receiver mode, after those of enum hpcc_carrier. */
 #define HPCC_MODULE_RECEIVER	(HPCC_CARRIER_MAX + 1)
 
 /* Bit mask of loaded modules, see hpcc_module_load(); set_bit() and clear_bit() write it. */

@@ -419,8 +419,8 @@ static void write_some(struct maker *m, int flags)
 }
 
 /* The peer acknowledges all data before the host closes: in 6.12, unlike 6.1, a FIN waits for cwnd
- * (tcp_cwnd_test()), and hpcc and Reno have different ones. An answer to the first ACK may update
- * the numbers for the second.
+ * (tcp_cwnd_test()), and hpcc and Reno have different ones. There are several turns, because the
+ * numbers of an ACK may depend on the answer to the one before.
  */
 static void acknowledge(struct maker *m, const struct options *o)
 {
@@ -437,7 +437,7 @@ static void acknowledge(struct maker *m, const struct options *o)
 static void end_round(struct maker *m, const struct options *o)
 {
 	acknowledge(m, o);
-	/* This segment gets the FIN. */
+	/* Because of MSG_MORE this segment waits, and leaves with the FIN. */
 	write_some(m, MSG_MORE);
 	for (uint32_t i = 0; i < nr_socks; i++)
 		close(socks[i].fd);
