@@ -22,9 +22,9 @@ struct hpcc_burst {
 };
 
 /**
- * struct hpcc_stamped - departure times of segments without data; socket lock
+ * struct hpcc_stamped - departure times of segments that are not paced; socket lock
  * @ns: latest departure time in their TSval
- * @pure: number of these segments sent so far
+ * @pure: number of segments without data sent so far
  */
 struct hpcc_stamped {
 	u64 ns;
@@ -38,6 +38,17 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
+
+/**
+ * hpcc_stamped_data() - note the TSval of data that leave without pacing, after an RTO
+ * @tp: socket
+ * @stamped: departure times
+ */
+static inline void hpcc_stamped_data(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
+{
+	stamped->ns = tp->tcp_wstamp_ns;
+}
+
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 			 struct hpcc_stamped *stamped);

@@ -29,10 +29,13 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
  */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
-	for (; ops; ops = ops->next) {
-		hpcc_stamp_carriers[ops->row].ops = ops;
-		hpcc_module_set(&hpcc_stamp_carriers[ops->row].module, ops->owner);
-	}
+	const struct hpcc_stamp_ops *at;
+
+	/* The mutex of hpcc_module_set() publishes all of them. */
+	for (at = ops; at; at = at->next)
+		hpcc_stamp_carriers[at->row].ops = at;
+	for (at = ops; at; at = at->next)
+		hpcc_module_set(&hpcc_stamp_carriers[at->row].module, at->owner);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);

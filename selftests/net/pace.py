@@ -76,18 +76,29 @@ def test_first_segments():
 
 
 def test_slow_handshake():
-    """The T of a slow handshake does not delay data after the first ACK: an ARP reply may take a second."""
+    """The T of a slow handshake does not delay data after the first ACK: an ARP reply may take a second. If
+    an ACK of ours left since, its TSval is that of the old departure time, which the data must not precede.
+    """
     need_virtual_time()
-    peer = Peer(base_rtt_ns=0)
-    peer.start_connect()
-    time.sleep(1)
-    peer.answer()
-    peer.sock.send(bytes(10000))
-    first = peer.read(1)
-    time.sleep(0.0001)
-    peer.acked = first.seq + len(first.payload)
-    peer.send()
-    expect("bytes within 5 ms", sum(len(seg.payload) for seg in [first, *peer.read_all(0.005)]), 10000)
+    for answers in False, True:
+        peer = Peer(base_rtt_ns=0)
+        peer.start_connect()
+        time.sleep(1)
+        peer.answer()
+        peer.sock.send(bytes(10000))
+        segments = [peer.read(1)]
+        time.sleep(0.0001)
+        if answers:
+            peer.send(b"", b"x")
+            segments += peer.read_all(0.001)
+        peer.acked = segments[0].seq + len(segments[0].payload)
+        peer.send()
+        segments += peer.read_all(0.005)
+        expect("bytes within 5 ms", sum(len(seg.payload) for seg in segments), 1420 if answers else 10000)
+        segments += peer.read_all(0.1)
+        expect("bytes", sum(len(seg.payload) for seg in segments), 10000)
+        times = [int.from_bytes(seg.option(8)[2:6], "big") for seg in segments]
+        expect("ticks of TSval back", max(a - b for a, b in zip(times, times[1:])) < 2, True)
 
 
 def test_first_segments_of_a_vrf():

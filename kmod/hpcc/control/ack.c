@@ -291,6 +291,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 				   const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	unsigned long R_before = sk->sk_pacing_rate;
 	u64 T_before = flow->params.T;
 	struct hpcc_ack ack;
 	bool searching;
@@ -316,14 +317,15 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (flow->searching != searching)
 		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
-	/* T was too large if the handshake waited for an ARP reply, or for the peer. */
+	/* T was too large if the handshake waited for an ARP reply, or for the peer. The next packet
+	 * does not wait for the old rate, unless fq paces.
+	 */
 	if (unlikely(T_before / 2 > flow->params.T))
-		hpcc_pacing_reschedule(tp, &flow->stamped, flow->params.T, T_before);
-	if (!ack.n)
-		return;
-	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		hpcc_pacing_reschedule(tp, &flow->stamped, R_before, sk->sk_pacing_rate);
+	else if (ack.n && tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
 		hpcc_pacing_reschedule(tp, &flow->stamped, ack.before_q16, flow->algo.W_q16);
-	trace_hpcc_ack(sk, flow);
+	if (ack.n)
+		trace_hpcc_ack(sk, flow);
 }
 
 static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
@@ -412,6 +414,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 			flow->prior.slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
 		hpcc_loss_rto(tp, flow);
+		hpcc_stamped_data(tp, &flow->stamped);
 		hpcc_receiver_stop(sk, flow);
 		hpcc_algo_restart(&flow->algo, &flow->params, (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
@@ -458,7 +461,8 @@ static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 		hpcc_response_take(sk, flow);
 	if (!flow || tcp_sk(sk)->packets_out)
 		return hpcc_burst_segs(sk, 1);
-	hpcc_stamped_follow(tcp_sk(sk), &flow->stamped);
+	if (unlikely(!tcp_sk(sk)->data_segs_out))
+		hpcc_stamped_follow(tcp_sk(sk), &flow->stamped);
 	if (flow->unpaced)
 		hpcc_set_rate(sk, flow, false);
 	if (flow->probes)

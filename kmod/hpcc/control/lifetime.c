@@ -90,7 +90,8 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  *
  * If both ends agreed, start with W = W_init (draft section 5: flows start at line rate), else run
  * classic. If the module is not set up yet (main.c), the socket runs classic without a flow; its
- * note stays, so that setsockopt() can begin again.
+ * note stays, so that setsockopt() can begin again. The same happens if the ends agreed on receiver
+ * mode, and the socket returns while that module is not loaded.
  */
 void hpcc_begin(struct sock *sk)
 {
@@ -112,9 +113,15 @@ void hpcc_begin(struct sock *sk)
 		return;
 	}
 	/* A socket that returns by setsockopt() keeps its agreement: the peer may compute W. */
-	if (!prior_hold && !hpcc_peer_policy_of(sk).where)
+	if (!prior_hold && !(hpcc_peer_policy_of(sk).where && hpcc_receiver_is_loaded()))
 		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_make(sk, caps, kind, &why);
+	/* Only receiver mode can stop a peer that still computes W. */
+	if (flow && prior_hold && caps & HPCC_CAP_WINDOW && !flow->rx_window_agreed) {
+		hpcc_flow_destroy(flow);
+		flow = NULL;
+		why = HPCC_C_NOT_AGREED;
+	}
 	if (!flow) {
 		/* A later setsockopt() may succeed. */
 		hpcc_agreement_save(sk, prior_hold, caps, kind);

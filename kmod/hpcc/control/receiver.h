@@ -87,7 +87,9 @@ static inline bool hpcc_receiver_is_loaded(void)
 	return test_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
 }
 
-/* Functions of struct hpcc_receiver_ops, for any flow. */
+/* Functions of struct hpcc_receiver_ops, for any flow. They make no indirect call if there is nothing
+ * to do.
+ */
 static inline void hpcc_receiver_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
@@ -100,7 +102,7 @@ static inline void hpcc_receiver_follow_T(struct sock *sk, struct hpcc_flow *flo
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	if (ops)
+	if (ops && rcu_access_pointer(flow->remote))
 		ops->follow_T(sk, flow);
 }
 
@@ -108,7 +110,7 @@ static inline void hpcc_receiver_tick(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	if (ops)
+	if (ops && rcu_access_pointer(flow->remote) && !flow->rx_window_active)
 		ops->tick(sk, flow);
 }
 
@@ -116,14 +118,14 @@ static inline bool hpcc_receiver_take(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	return ops && ops->take(sk, flow);
+	return ops && READ_ONCE(flow->rx_window_new) && ops->take(sk, flow);
 }
 
 static inline void hpcc_receiver_stop(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	if (ops)
+	if (ops && rcu_access_pointer(flow->remote))
 		ops->stop(sk, flow);
 }
 
@@ -131,7 +133,7 @@ static inline void hpcc_receiver_end(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	if (ops)
+	if (ops && rcu_access_pointer(flow->rx))
 		ops->end(sk, flow);
 }
 
@@ -148,14 +150,14 @@ static inline bool hpcc_receiver_window_pending(const struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	return ops && ops->window_pending(flow);
+	return ops && rcu_access_pointer(flow->rx) && ops->window_pending(flow);
 }
 
 static inline bool hpcc_receiver_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
-	return ops && ops->params_due(flow, tp);
+	return ops && rcu_access_pointer(flow->remote) && ops->params_due(flow, tp);
 }
 
 static inline int hpcc_receiver_report_in(struct hpcc_flow *flow, const struct net *net,

@@ -80,6 +80,6 @@ void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	if (!flow)
 		return;
 	ops = hpcc_receiver_of(flow);
-	if (ops)
+	if (ops && rcu_access_pointer(flow->rx))
 		ops->data_in(sk, flow, event == CA_EVENT_ECN_IS_CE);
 }

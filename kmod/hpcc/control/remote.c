@@ -144,8 +144,10 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  max_t(u64, flow->algo.W_q16,
 					(u64)(HPCC_RX_HELD + 1) * tcp_sk(sk)->mss_cache << 16));
+	/* A peer that did not answer may never answer. */
+	remote->wait_us = remote->state == HPCC_REMOTE_OFFERED ?
+			  hpcc_T_in_us(flow, hpcc_retry_T) : 0;
 	hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_OFF);
-	remote->wait_us = 0;
 	hpcc_remote_send(sk, flow, remote, false);
 }
 
@@ -165,10 +167,8 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 		/* The answer sets W: repeated parameters contain the current W. */
 		hpcc_remote_params(flow, remote->id, true, words);
 		WRITE_ONCE(remote->params[1], words[1]);
-		if (READ_ONCE(remote->tries) > hpcc_params_tries) {
+		if (READ_ONCE(remote->tries) > hpcc_params_tries)
 			hpcc_remote_stop(sk, flow);
-			remote->wait_us = hpcc_T_in_us(flow, hpcc_retry_T);
-		}
 	} else if (tcp_sk(sk)->tcp_mstamp - remote->since_us >= remote->wait_us &&
 		   !hpcc_algo_is_slow(&flow->algo, &flow->params)) {
 		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_OFFERED);
