@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-# Real time that a command may take, in units of its CPU time.
+# Maximum real time of a command, as a multiple of its maximum CPU time.
 WALL = 6
 # Programs that hang while they wait for each other still wake up from time to time.
 HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
@@ -31,7 +31,7 @@ STANDSTILL_S = float(os.environ.get("HPCC_STANDSTILL_S", "120"))
 STANDSTILL_OTHERS = 1 / 1000
 # The end of the first page of a guest's program: the path with which it was started, and 9 zeros.
 GUEST_STACK = re.compile(rb"\0([!-~]+)\0{9}\Z")
-# Seconds between SIGTERM and SIGKILL, and between looks at /proc.
+# Seconds between SIGTERM and SIGKILL, and between two reads of /proc.
 GRACE_S = 5
 LOOK_S = 1
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -40,7 +40,7 @@ TIMED_OUT = 124
 
 
 def processes():
-    """Yield (pid, parent, session, CPU seconds with those of children that ended) of all there are."""
+    """Yield (pid, parent, session, CPU seconds including ended children) of all processes."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             stat = path.read_text(encoding="utf-8", errors="replace")
@@ -70,8 +70,8 @@ def cpu_seconds(pid):
 
 def guest_program(pid):
     """Return the path with which the guest started the program that this process runs, or None.
-    A guest's kernel traces its processes, and maps their memory from its own, a file. The highest page with
-    text at its end is the stack's.
+    A guest's kernel traces its processes, and maps the file with its own memory as their memory. The highest
+    page that ends with text is the first page of the stack.
     """
     try:
         if "\nTracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text(encoding="utf-8"):
@@ -97,7 +97,7 @@ class Limit:
         self.used = 0       # CPU time at the last progress
 
     def exceeded(self):
-        """Return why the process must end, or None."""
+        """Return the reason why the process must end, or None."""
         now, times = time.monotonic(), cpu_seconds(self.pid)
         used = sum(times.values())
         # The sum falls when a process ends whose parent does not wait for it.
@@ -126,7 +126,7 @@ class Limit:
 
 
 def watch(process, seconds, guest, reasons):
-    """End a process that exceeds its limit, and leave the reason."""
+    """End a process that exceeds its limit, and append the reason to `reasons`."""
     limit = Limit(process.pid, seconds, guest)
     while process.poll() is None and not reasons:
         time.sleep(LOOK_S)

@@ -2,7 +2,7 @@
 /*
  * Length of bursts, and departure time of the next packet.
  *
- * Context: socket lock, all of this file but hpcc_pace_first().
+ * Context: socket lock, except for hpcc_pace_first().
  */
 #include <linux/export.h>
 #include <linux/hrtimer.h>
@@ -16,7 +16,7 @@
  * @sk: socket
  * @burst: filled in
  * @segs: maximum in segments, 1 or more
- * @shift: the maximum is also cwnd >> @shift, but at least 1; 0 to 31
+ * @shift: a burst is also at most max(1, cwnd >> @shift) segments; 0 to 31
  */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift)

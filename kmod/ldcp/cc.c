@@ -78,7 +78,8 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 	hpcc_pace_at(tp, &ca->stamped, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* With a window of one segment or more, ACKs are the clock again. SO_MAX_PACING_RATE is still used.
+/* With a window of one segment or more, arriving ACKs release segments again, and no ticks are
+ * needed. SO_MAX_PACING_RATE is still used.
  */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
@@ -254,8 +255,8 @@ static void ldcp_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_tlp_ack(&ca->tlp, tcp_sk(sk));
 }
 
-/* There is no slow start. Below the threshold TCP would treat a window as used up at half of it,
- * and let it grow.
+/* There is no slow start. In slow start TCP would treat the window as used up when half of it is in
+ * flight, and would let it grow.
  */
 static u32 ldcp_ssthresh(struct sock *sk)
 {

@@ -4,8 +4,9 @@
  *
  * A flow starts with a window of IW. Packets before the first ACK are sent as Not-ECT: a switch
  * with a queue above K drops them, which protects flows in their stable stage. The packet that
- * completes IW and the last packet of a message stay ECN-capable; they arrive, and show which
- * packets are missing.
+ * completes IW and the last packet of a message stay ECN-capable. A switch with a queue above K
+ * does not drop these two packets. When they arrive, the receiver detects which packets are
+ * missing.
  *
  * TCP sets ECT for a whole connection. So the LOCAL_OUT hook clears it in these packets. It updates
  * the IPv4 header checksum; the TCP checksum does not cover the ECN field.

@@ -190,7 +190,7 @@ struct hpcc_offset {
  * @child_idle_ns: end of the child's last idle period on a virtual link
  * @child_refused: @child gave no packet at the last dequeue
  * @child_bytes: bytes in @child, overhead included
- * @child_memory: part of @memory for @child, an upper bound of the memory of its packets
+ * @child_memory: upper bound of the memory of the packets in @child; part of @memory
  * @child_packets: number of packets in @child at the last count
  * @child_least: truesize of the smallest packet that @child got since it was last empty
  * @link_free: time at which the link has sent all packets in progress
@@ -238,7 +238,7 @@ struct hpcc_sched {
 
 /* Result of parsing a packet's headers on arrival, in 32 bits. Without HPCC_HINT_FOUND it is the
  * reason why there is nothing to write to (enum hpcc_unstamped). Otherwise HPCC_HINT_CARRIER is the
- * carrier; the other bits are its own (stamp_ops.h), and those below are of the TCP option.
+ * carrier, which defines the other bits (stamp_ops.h). The bits below are those of the TCP option.
  */
 #define HPCC_HINT_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_HINT_OPT		GENMASK(15, 10)	/* offset of the option from there */
@@ -400,7 +400,7 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len);
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n);
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
-/* Report what is wrong with an attribute; the value is @err. */
+/* Report an error in an attribute. The value of the expression is @err. */
 #define hpcc_reject(extack, attr, err, message) ({			\
 	NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
 	(err);								\
@@ -432,7 +432,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers);
 
 /**
- * struct hpcc_module - what sch_hpcc stores of a module that some ports need (module.c)
+ * struct hpcc_module - a module that only some ports need (module.c)
  * @name: end of the module's name, after "sch_hpcc_"
  * @missing: error message if the module cannot be loaded
  * @owner: the module, or NULL while it is not loaded
@@ -447,7 +447,7 @@ struct hpcc_module {
  * struct hpcc_respond_ops - functions of sch_hpcc_respond
  * @owner: the module
  * @create: create the responder of an egress device, under RTNL; NULL: no memory
- * @destroy: free it after the last packet; may sleep
+ * @destroy: free a responder after its last packet; may sleep
  * @enqueue: Qdisc_ops::enqueue of a port that responds
  * @recount: copy the counters of the responder of a locked port
  */

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# To be sourced: what run.sh of a guest of either kind is told, and what it leaves
-# for that guest's init.sh. The caller has die(), JOB (a directory), HERE,
-# KERNEL_MODULES, where the guest finds its kernel's own modules (modprobe -d), or
-# nothing if it has none, INSMOD, the guest's command that loads one, and
+# Sourced by uml/run.sh and vm/run.sh: the options that both have, and the files of a
+# job that the guest's init.sh reads. The caller defines die(), JOB (a directory),
+# HERE, KERNEL_MODULES (the directory in which the guest finds the modules of its
+# kernel, for modprobe -d; empty if the kernel has none), INSMOD (the guest's command
+# that loads one module), and
 #
 #	local tree mem timeout dir
 #	local -a modules rw ro env kernel
@@ -13,8 +14,8 @@
 # shellcheck source=scripts/debian.sh
 . "$HERE/../debian.sh"
 
-# job_option NAME VALUE: one of those that both kinds have; fails if it is none.
-# shellcheck disable=SC2034 # the caller's
+# job_option NAME VALUE: handle an option that both scripts have; fail for another one.
+# shellcheck disable=SC2034 # the caller uses them
 job_option()
 {
 	case $1 in
@@ -35,7 +36,7 @@ job_option()
 	esac
 }
 
-# What every job sees, beside what it was given.
+# Add the environment and the directories that every job has.
 job_defaults()
 {
 	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
@@ -43,7 +44,7 @@ job_defaults()
 	ro+=("$(readlink -f "$HERE/../..")")
 }
 
-# guest_path PATH: what the guest knows it by.
+# guest_path PATH: print the path in the guest of a path on this host.
 guest_path()
 {
 	local shown
@@ -56,8 +57,8 @@ guest_path()
 	echo "$1"
 }
 
-# with_depends FILE...: each once, behind those that it needs and that lie beside
-# it; what else it needs is the guest's business.
+# with_depends FILE...: print each module once, after the modules in its directory that
+# it depends on. Its other dependencies are not printed.
 with_depends()
 {
 	local file name
@@ -71,7 +72,7 @@ with_depends()
 	done | awk '!seen[$0]++'
 }
 
-# load_own FILE...: what they need of the kernel's own modules.
+# load_own FILE...: print commands that load the kernel's modules on which these depend.
 load_own()
 {
 	local file name
@@ -83,9 +84,10 @@ load_own()
 	done
 }
 
-# job_modprobe: the program that the guest's kernel runs to load a module by its name. It
-# finds the modules that ours load in the directories of our modules, where no depmod has run. It
-# finds no others there: tests load those themselves.
+# job_modprobe: write the program that the guest's kernel runs to load a module by its
+# name. The program searches the directories of our modules, in which depmod has not
+# run, but only for the modules that our own modules load. Tests load our other
+# modules themselves.
 job_modprobe()
 {
 	local file
@@ -109,7 +111,7 @@ job_modprobe()
 	chmod 755 "$JOB/modprobe"
 }
 
-# job_main COMMAND [ARG]...: the script that the guest runs.
+# job_main COMMAND [ARG]...: write the script that the guest runs.
 job_main()
 {
 	local quoted

@@ -2,33 +2,34 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # run.sh [options] [--] COMMAND [ARG]...: run COMMAND as root in a User Mode
-# Linux guest in virtual time; its exit status is ours.
+# Linux guest in virtual time. The exit status is that of COMMAND.
 #
-#   --tree DIR      kernel tree of build.sh (default: build.sh says)
-#   --module FILE   insmod FILE first, and what it depends on; may be repeated
+#   --tree DIR      kernel tree of build.sh (default: the tree that build.sh prints)
+#   --module FILE   first load the module FILE and its dependencies; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
 #   --ro DIR        show DIR even if it lies below /tmp or /run
-#   --at PATH       show the directory named last as PATH
-#   --dir PATH      the guest's working directory (this one)
-#   --bare          show nothing of the host's but /usr, --ro and --rw. With --at and
-#                   --dir the guest does not know where on which host it runs, and
+#   --at PATH       show the directory of the last --ro or --rw as PATH
+#   --dir PATH      the guest's working directory (default: the current directory)
+#   --bare          show only /usr and the directories of --ro and --rw. With --at and
+#                   --dir the guest sees no name of the host and none of its paths, and
 #                   equal jobs take equal time
 #   --confine       with --bare: COMMAND is not trusted. Root in a guest can mount the whole
-#                   host by hostfs, so run the guest in namespaces (bubblewrap) that hold
-#                   only /usr, --ro and --rw, and no network. Refuses to run where namespaces
-#                   cannot be made, unless HPCC_CONFINE=off
-#   --confine-if-possible  the same, but runs with a note where they cannot be made
+#                   host by hostfs, so run the guest in namespaces (bubblewrap) that contain
+#                   only /usr, --ro and --rw, and no network. If namespaces cannot be created,
+#                   fail, unless HPCC_CONFINE=off
+#   --confine-if-possible  the same, but if namespaces cannot be created, print a note and
+#                   run without them
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --seed N        seed of its random numbers (1)
 #   --timeout S     give up after S seconds of CPU time (600), or six times as many of real time
 #   --kernel ARG    one more argument for the kernel's command line
 #   --interactive   COMMAND reads this terminal, line by line
-#   --real-time     the guest's clock is the host's, and computing takes time
+#   --real-time     the guest uses the host's clock, so that computing takes time
 #
 # HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
-# guest died without telling a status (its console output is shown).
+# guest ended without a status of COMMAND (its console output is shown).
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -53,8 +54,8 @@ die()
 	exit 125
 }
 
-# The guest's kernel makes itself the leader of a process group, which holds all
-# of its processes, and leaves its number in the directory that umid= names.
+# The guest's kernel is the leader of a process group, which contains all of its
+# processes. It writes its PID to the directory that umid= names.
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
@@ -62,7 +63,7 @@ cleanup()
 
 	if [ -n "$UML_PID" ]; then
 		kill -KILL "$UML_PID" 2>/dev/null || true
-		# A confined guest writes what it likes there, and ends with its first process.
+		# A confined guest may write any number there. It ends with its first process.
 		if [ "${#CONFINE[@]}" = 0 ] && read -r leader 2>/dev/null < "$JOB/.uml/hpcc/pid"; then
 			kill -KILL -- "-$leader" 2>/dev/null || true
 		fi
@@ -73,7 +74,8 @@ cleanup()
 	[ -z "$MEMORY" ] || rm -rf "$MEMORY"
 }
 
-# Guest memory is a file, which must be executable and large enough.
+# Print a directory for the file with the guest's memory: its file system must allow
+# execution, and have enough space.
 memory_dir()
 {
 	local mem=$1 bytes dir avail options
@@ -91,14 +93,14 @@ memory_dir()
 	die "no directory has room for $mem of guest memory; set TMPDIR"
 }
 
-# Addresses decide the order of hash lists and the like; where the personality
-# may not be changed (some containers) it stays at small differences.
+# Print a command prefix that fixes addresses, because the order of hash lists and the
+# like depends on them. Some containers do not allow this; then runs differ slightly.
 fixed_addresses()
 {
 	setarch -R true 2>/dev/null && echo setarch -R
 }
 
-# The first program, compiled once.
+# Copy the guest's first program to its root. Compile the program only once.
 first_program()
 {
 	local source=$HERE/first.c cc=${CC:-cc} final new
@@ -114,9 +116,8 @@ first_program()
 	cp "$final" "$JOB/root/first"
 }
 
-# The command that starts a guest without network, whose processes see no
-# others, and whose file system holds /usr and what
-# follows.
+# Print the command that starts a guest in namespaces of its own, without network and
+# other processes. Its file system contains /usr; the caller appends more directories.
 namespaces()
 {
 	local path
@@ -132,7 +133,7 @@ namespaces()
 	done
 }
 
-# confine must|may: set CONFINE. HPCC_CONFINE=off is the user's own decision.
+# confine must|may: set CONFINE. With HPCC_CONFINE=off the user allows a guest without namespaces.
 confine()
 {
 	local why
@@ -150,7 +151,7 @@ confine()
 	echo "run.sh: note: the guest is not confined (${why##*$'\n'})" >&2
 }
 
-# let_see MODE SOURCE NAME: show a file or directory of the host's as NAME in the job's directory.
+# let_see MODE SOURCE NAME: show a file or directory of the host as NAME in the job's directory.
 let_see()
 {
 	if [ "${#CONFINE[@]}" = 0 ]; then
@@ -165,15 +166,15 @@ let_see()
 	fi
 }
 
-# show MODE DIR [PLACE]: a line of the list of mounts.
+# show MODE DIR [PLACE]: show DIR, and print its line of the list of mounts.
 show()
 {
 	let_see "$1" "$2" "dirs/$((++SHOWN))"
 	printf '%s dirs/%s/. %s\n' "$1" "$SHOWN" "${3:-$2}"
 }
 
-# What first.c mounts, in this order. hostfs does not show what the host mounted
-# where the guest mounts something itself.
+# Print the file systems that first.c mounts, in this order. hostfs does not show the
+# host's files below a directory on which the guest mounts a file system itself.
 list_mounts()
 {
 	local path
@@ -210,7 +211,7 @@ list_mounts()
 	done
 }
 
-# The guest's root.
+# Create the guest's root directory.
 lay_out()
 {
 	local place
@@ -233,14 +234,14 @@ lay_out()
 	cp "$HERE/init.sh" "$JOB"
 }
 
-# Equal jobs are equal runs, where nothing of the host's reaches the guest's kernel:
-# its environment and command line, the ingredients of its random numbers, are the
-# same everywhere, and it finds all else by links in the job's directory, which
-# is its working directory.
-# random.trust_cpu: the seed is all the entropy that there is; waiting for more,
-# with a clock that stands still while one computes, would never end.
-# slub_debug: in 7.2 a CPU's store of free objects ("sheaf") keeps pointers to what was
-# taken from it, where kmemleak finds them; a checked slab has no such store.
+# Start the guest. Equal jobs run in the same way if no property of the host reaches the
+# guest's kernel. So the environment and the command line, from which it derives random
+# numbers, are the same on all hosts. The kernel finds all files by links in the job's
+# directory, which is its working directory.
+# random.trust_cpu: the seed is the only entropy. The kernel would wait for more
+# entropy forever, because virtual time stands still while it computes.
+# slub_debug: in 7.2 a CPU's store of free objects ("sheaf") keeps pointers to objects
+# that were taken from it, so kmemleak would miss leaks. A checked slab has no such store.
 boot()
 {
 	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed status
@@ -275,7 +276,8 @@ boot()
 	exit "$status"
 }
 
-# What init.sh left. A guest may leave a link, a pipe or anything else in its place.
+# Print the status that init.sh wrote to the file "status". A guest that is not trusted
+# may replace this file by a link, a pipe or anything else.
 guest_status()
 {
 	local text=''

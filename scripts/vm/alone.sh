@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# alone.sh TREE JOB DIR...: write an initramfs to standard output that needs
-# nothing of the host's while it runs: what tests of selftests/net call, DIR...,
-# the job that run.sh left in JOB, and of the modules in TREE (of kernel.sh) those
-# for networks. A file that the host hands over comes when the host has time for
-# it; from here it comes after the same number of instructions each time.
+# alone.sh TREE JOB DIR...: write an initramfs to standard output. With it the guest
+# needs no file of the host while it runs. It contains the programs that tests of
+# selftests/net call, DIR..., the job that run.sh wrote to JOB, and the network
+# modules of TREE (from kernel.sh). The guest reads a file of the initramfs in the
+# same number of instructions in each run; the time for a file of the host would
+# depend on the load of the host.
 set -euo pipefail
 
 PACKAGES='bash dash coreutils diffutils findutils grep sed mawk util-linux mount procps iproute2 kmod
@@ -31,7 +32,7 @@ programs()
 	find /usr/lib/locale/C.utf8 -type f
 }
 
-# Its own modules, without those that teach or test; and yaml.
+# The modules of Python's library, without its tests, IDLE and the like; and yaml.
 python()
 {
 	local dir yaml
@@ -44,7 +45,7 @@ python()
 	find "$yaml" -name '*.py'
 }
 
-# What programs and python's modules are linked with.
+# libraries LIST: print the libraries of the programs and Python modules in LIST.
 libraries()
 {
 	{ grep -vE '\.(py|[ch]|o|rst|ko)$|/locale/' "$1" | xargs -d '\n' ldd 2> /dev/null || true; } |
@@ -62,14 +63,14 @@ modules()
 	find "$dir" -maxdepth 1 -name 'modules.*'
 }
 
-# ours DIR: without what git keeps and what tests leave behind.
+# ours DIR: print the files of DIR, without the files of git and the output of tests.
 ours()
 {
 	find "$1" \( -name .git -o -name out -o -name __pycache__ \) -prune -o -type f -print
 }
 
-# stage DIR: copy the files named on standard input, below DIR, contents in place of
-# links. Where /bin is a link, so it is there.
+# stage DIR: copy the files below DIR that standard input names; copy the target of a
+# link, not the link. If /bin is a link on this host, it is also a link in the copy.
 stage()
 (
 	link=''
@@ -79,7 +80,7 @@ stage()
 		xargs -d '\n' cp -L --parents --preserve=mode -t "$STAGE/all"
 )
 
-# Links, places to mount, the first program.
+# skeleton JOB: create the links, the mount points and /init.
 skeleton()
 {
 	local job=$1 dir
@@ -94,8 +95,8 @@ skeleton()
 	chmod 755 "$STAGE/all/init"
 }
 
-# Times and counts of links are the host's of the moment, and the guest needs more
-# instructions for some digits of them than for others.
+# Write the archive, with times and link counts that do not depend on the host: the
+# number of instructions that the guest needs to parse them depends on their digits.
 pack()
 (
 	cd "$STAGE/all"
@@ -125,7 +126,7 @@ main()
 		libraries "$STAGE/list"
 	} > "$STAGE/files"
 	grep -vE '^/(tmp|var/tmp|run)/' "$STAGE/files" | stage /
-	# init.sh looks for modules, and for what tmpfs hides, in /mnt/host.
+	# init.sh expects the modules, and the files that tmpfs hides, below /mnt/host.
 	mkdir -p "$STAGE/view/mnt"
 	ln -s / "$STAGE/view/mnt/host"
 	{

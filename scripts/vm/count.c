@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A plugin of QEMU: it counts the instructions of each function of the guest's
- * kernel, by the role for which the function works (enum role). One CPU;
- * scripts/bench-kernel builds and loads it.
+ * kernel, by the role for which the function works (enum role). The guest has one CPU.
+ * scripts/bench-kernel builds and loads the plugin.
  *
  *    -plugin file=count.so,symbols=FILE,out=PREFIX
  *

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Passes on what the kernel said, without the data races that KCSAN reports of the
-# kernel's own code: those where neither of the two stacks has a function of a
-# module of ours; what an interrupt found on its CPU, which stands below its entry,
-# is not of its stack. They are counted. A race of our code with the kernel's is kept,
-# and so is whatever else was said meanwhile and is a complaint.
+# Print the kernel's messages, without KCSAN's reports of data races in the kernel's
+# own code; count these reports. A race is in the kernel's own code if neither of its
+# two stacks contains a function of our modules. In the stack of an interrupt, the
+# functions below the entry of the interrupt do not count: they belong to the
+# interrupted code. A report of a race between our code and the kernel's is printed,
+# and so is a report in which another error message of the kernel appears.
 
 function report_ends(i)
 {

@@ -53,7 +53,7 @@ struct view {
 	const u8 *end;
 };
 
-/* Whether the packet has n more bytes, within the part that a switch reads. */
+/* Whether the packet has n more bytes, and a switch may read them. */
 static bool there(const struct view *v, long n)
 {
 	return v->end - v->p >= n && v->p + n - v->start <= HPCC_WALK_MAX_BYTES;

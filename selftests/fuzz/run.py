@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Run fuzz targets: two results each, whether anything was found, and whether
-enough of the code was reached for that to mean something. KTAP.
+"""Run fuzz targets: each target has two results, whether an error was found, and
+whether the inputs reached enough of the code for the first result. KTAP.
 
-What is found is kept in out/check/fuzz/TARGET/ or, with --keep, in out/fuzz/TARGET/,
-and build/TARGET FILE shows it again.
+An input that causes an error is kept in out/check/fuzz/TARGET/ or, with --keep, in
+out/fuzz/TARGET/. build/TARGET FILE reproduces the error.
 """
 
 import argparse
@@ -59,7 +59,7 @@ class Target:
         self.corpus.mkdir(parents=True, exist_ok=True)
 
     def fuzz(self, seconds, seed):
-        """Return a description of what was found, or nothing."""
+        """Return a description of the error that was found, or an empty string."""
         command = [*fixed_addresses(), BUILD / self.name, f"-seed={seed}", f"-max_total_time={seconds}",
                    f"-timeout={TIMEOUT_S}", f"-artifact_prefix={self.folder}/",
                    "-use_value_profile=1", "-print_final_stats=1", *self.inputs]
@@ -80,7 +80,7 @@ class Target:
         return "\n".join(dict.fromkeys(found))
 
     def reach(self):
-        """Return how many regions and branches of the code the corpus reaches, and of how many."""
+        """Return the numbers of regions and branches that the corpus reaches, and their totals."""
         raw = self.folder / "profile"
         run(BUILD / f"{self.name}.cov", "-runs=0", f"-artifact_prefix={raw}-", *self.inputs,
             env=dict(ENV, LLVM_PROFILE_FILE=f"{raw}.raw"))

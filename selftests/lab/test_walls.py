@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab with scenarios and results of strangers: what their programs and files can reach on this host.
+"""hpcc-lab with untrusted scenarios and results: the parts of this host that their programs and files can reach.
 
 Prints KTAP. test_walls.py NAME... runs only tests whose names contain a NAME.
 """
@@ -54,7 +54,7 @@ class Case(unittest.TestCase):
         return str(path)
 
     def run_command(self, command, **more):
-        """Return what the program printed."""
+        """Return the output of the program."""
         self.lab("run", self.write(command), **more)
         return (self.out / "run-0.txt").read_text(encoding="utf-8")
 
@@ -120,7 +120,7 @@ class Guest(Case):
             self.assertEqual(devices, "devices ['lo']")
 
     def test_sees_no_devices_and_no_processes(self):
-        """The namespace has its own processes, and no socket or device reaches others."""
+        """The program sees only the processes of its namespace, and no socket or device of this host."""
         printed = self.run_command(self.HOST + "ls proc; ls -d dev run var/run tmp")
         self.assertLess(len([line for line in printed.splitlines() if line.isdigit()]), 20)
         self.assertEqual(printed.count("No such file or directory"), 4)
@@ -198,7 +198,7 @@ class Guest(Case):
             self.assertNotIn("Traceback", done.stderr)
 
     def test_status_of_a_guest(self):
-        """The exit status is a number, whatever a program puts in its place."""
+        """The exit status is a number, also if a program replaces the file of the status."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
         done = self.lab("run", self.write(f"ln -sf {secret} /mnt/status"), status=1)

@@ -5,10 +5,10 @@ A script has functions group_*, and ends with main(), which takes
 
 	[--pcap FILE] TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
 
-A group sends frames out of TX through its qdisc, takes what arrives at RX, and
-compares. It prints a line for each difference, and then its exit status is 1. The
-expected frame is computed here from the layout in Documentation/protocol.rst, with
-checksums in full.
+A group sends frames out of TX through its qdisc, and compares the frames that arrive
+at RX with the expected frames. It prints a line for each difference; if there is a
+difference, the exit status is 1. The expected frame is computed here from the layout
+in Documentation/protocol.rst, with checksums in full.
 """
 import argparse
 import array
@@ -37,7 +37,7 @@ SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 CLONE_NEWNET = 0x40000000
 
 NODE, PORT, OVERHEAD = 7, 2, 24
-PATIENCE_S = 2		# for a frame that does not come
+PATIENCE_S = 2		# maximum time to wait for a frame
 
 
 ENDS4 = addresses("192.0.2.1", "192.0.2.2")
@@ -122,7 +122,7 @@ class Wire:
         return sock
 
     def checksum_offload(self, on):
-        """Set whether the device completes CHECKSUM_PARTIAL, or software in front of it."""
+        """Set whether the device or software in front of it completes CHECKSUM_PARTIAL."""
         value = array.array("I", [ETHTOOL_STXCSUM, on])
         request = struct.pack("16sP", self.tx_dev.encode(),
                               value.buffer_info()[0]).ljust(40, b"\0")

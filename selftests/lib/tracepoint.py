@@ -7,8 +7,8 @@ from .ktap import Skip, defer
 
 
 class Tracepoint:
-    """One of our tracepoints, enabled until the test ends. All tracepoints read from the same pipe:
-    a line that one has read is lost for the others.
+    """One of our tracepoints, enabled until the test ends. All objects of this class read from the
+    same pipe: if one object reads a line, no other object gets this line.
     """
 
     pipe = None

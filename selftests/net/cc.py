@@ -445,7 +445,7 @@ def test_fallback_and_return():
 
 
 def test_set_again():
-    """setsockopt() in classic mode neither ends that mode nor opens the window."""
+    """If a socket in classic mode selects hpcc again, it stays in classic mode, with the same cwnd."""
     for names in (["hpcc"], ["cubic", "hpcc"]):
         flow = Flow()
         link = Link()

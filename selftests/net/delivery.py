@@ -167,11 +167,11 @@ def losses(ns):
 
 
 def test_dstopts_between_hosts():
-    """Two hosts send with IPV6_DSTOPTS, and lose no segment. The server sets it before or after
-    accept(). Reno only before: after accept() the kernel does not reduce the MSS
-    (ipv6_update_options()), so full segments exceed the MTU. With hpcc they do not, because it
-    reserves more than these 8 bytes for its options. No sniffer runs, because the module does not
-    remove our options from a packet that a sniffer also holds.
+    """Two hosts send with IPV6_DSTOPTS, and lose no segment. A server with hpcc sets this option before
+    or after accept(), a server with Reno only before. After accept() the kernel does not reduce the
+    MSS (ipv6_update_options()), so full segments of Reno exceed the MTU by these 8 bytes. Segments
+    of hpcc do not, because hpcc reserves more than 8 bytes for its own options. No sniffer runs,
+    because the module does not remove our options from a packet that a sniffer also holds.
     """
     for cc, late in ("reno", False), ("hpcc", False), ("hpcc", True):
         pair = Pair(6, delay="50us", cc=(cc, cc))
@@ -202,7 +202,7 @@ CALM = {
     # The memory that segments take in the receive buffer: it is smaller if TCP copies a segment
     # that is shared.
     "net.ipv4.tcp_rmem": "4096 16777216 16777216",
-    # hpcc requests ECN whatever the value of this sysctl is.
+    # hpcc requests ECN with any value of this sysctl.
     "net.ipv4.tcp_ecn": 1,
     "net.ipv4.tcp_max_syn_backlog": 100000, "net.core.somaxconn": 100000,
     "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5,
@@ -215,7 +215,7 @@ STATES = {name: 1000 * number for number, name in enumerate(
 
 
 def counters(*rules):
-    """Return the rules with a counter each."""
+    """Return the rules, each with a counter."""
     return "\n".join(f"{rule} counter" for rule in rules)
 
 
@@ -318,7 +318,7 @@ MAY_DIFFER = re.compile(r"TcpExt:TCPHPHits|TcpExt:TCPHPAcks|TcpExt:TCPPureAcks|"
                         r"IpExt:OutOctets|Ip6OutOctets|(output|postrouting): .*: bytes")
 
 
-# hpcc paces and Reno does not: now and then a loss probe replaces a timeout, or a segment leaves
+# hpcc paces and Reno does not: sometimes a loss probe replaces a timeout, or a segment leaves
 # after the last count.
 TIMERS = re.compile(r"TcpExt:TCPTimeouts|TcpExt:TCPLossProbes|TcpExt:TcpTimeoutRehash|"
                     r"Tcp:OutSegs|Tcp:RetransSegs|Ip:OutRequests|Ip6OutRequests")
@@ -444,9 +444,9 @@ def test_random():
 
 
 def test_carriers():
-    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and the host
-    without the modules is not sent them; so the sockets' data are compared, and the counters are
-    not. GRO is off: it would hold INT back as data. CSIG is in Ethernet frames, which a TUN device
+    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and they are not sent
+    to the host without the modules. So only the data of the sockets are compared, not the counters.
+    GRO is off: it would hold INT back as data. CSIG is in Ethernet frames, which a TUN device
     does not have (csig.py).
     """
     count = PACKETS // 4

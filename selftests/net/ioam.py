@@ -151,8 +151,8 @@ def test_links_refused():
 
 
 def test_links_full():
-    """A full table accepts no further links, but new values for those that it has. Its memory
-    depends on the number of entries alone, however far apart their numbers are.
+    """A full table accepts no further links, but it accepts new values for the links that it has. Its
+    memory depends only on the number of links, and not on their node and port numbers.
     """
     ns = Pair(6).c
     ns.hpcc().sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)       # SO_SNDBUFFORCE
@@ -284,7 +284,7 @@ def test_mixed_path():
             for name in "ioam_ignored", "ioam_unknown_link":
                 expect(name, (a[name], b[name]), (0, 0))
             path.no_errors()
-            # On a busy machine much is late, and connections fall back.
+            # On a busy machine many packets are late, and connections fall back.
             if not virtual_time():
                 continue
             expect(f"mode, hops by {stamps}", (flow["mode"], flow["hops"]), ("telemetry", len(stamps)))
@@ -307,8 +307,8 @@ def lose(path, client, server, for_s):
 
 
 def test_one_timeout():
-    """A loss that is not caused by traces does not stop them, however long it lasts; also if the
-    switches write nothing but traces.
+    """If all packets are lost for a short or a long time, the sender sends traces again afterwards,
+    also if the switches write only traces.
     """
     for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
         path = carrier_path("ioam", stamp=stamp)
@@ -366,8 +366,8 @@ def test_traces_in():
 
 def test_mixed_in():
     """A packet has a trace and records: the hops of the option come first, then the nodes. A trace
-    of another namespace or type belongs to another user: the records count. If one of ours cannot
-    be used, the records are ignored with it.
+    of another namespace or type belongs to another user, so the receiver uses the records. If a
+    trace of our namespace and type cannot be used, the receiver also ignores the records.
     """
     peer = receiver()
     links = [Link(hop, tag=hop) for hop in (1, 2)]

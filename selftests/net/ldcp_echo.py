@@ -46,8 +46,8 @@ def delay_acks(flow):
 
 
 def sends(flow, fields, flags=ACK):
-    """Send a segment for each ECN field. Return for each segment the ACKs that followed it, as
-    (number of segments that it covers, whether ECE is set).
+    """Send a segment for each ECN field. Return a list of ACKs for each segment: the ACKs that
+    arrived after it, each as (number of segments that the ACK covers, whether ECE is set).
     """
     found = []
     for field in fields:
@@ -368,7 +368,7 @@ def test_small_windows():
 
 
 def test_accurate_small_windows():
-    """With AccECN a sender cannot request an ACK by CWR: no ACK is delayed all the same."""
+    """With AccECN a sender cannot request an ACK by CWR: nevertheless no ACK is delayed."""
     pair = accurate(qdisc=SMALL)
     if pair:
         small_windows(pair)

@@ -92,7 +92,7 @@ def test_send_buffer_follows():
     expect("segments in the first RTT", len(data_segments(sniffer.segments())), 40)
 
 
-# ---- What leaves as Not-ECT --------------------------------------------------------
+# ---- Packets sent as Not-ECT --------------------------------------------------------
 
 def first_rtt(version, offload=True):
     """Check the ECN fields of all segments of a connection, from the handshake to the FIN."""
@@ -179,7 +179,7 @@ def test_small_segments():
 
 
 def test_msg_more():
-    """A message that is written in several pieces ends with the last one."""
+    """A message that is written in several pieces ends with the last piece."""
     flow = start(10)
     flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
     flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
@@ -288,7 +288,7 @@ def test_pure_acks_stay():
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 0)
 
 
-# ---- How it ends -------------------------------------------------------------------
+# ---- End of the start -----------------------------------------------------------------
 
 def end_of(flow):
     """Return the counters of how starts ended, for a flow or for a Path's client."""
@@ -428,8 +428,8 @@ def test_loss_of_the_first():
 
 
 def test_loss_of_all_but_the_tail():
-    """The ACK of the tail reveals the loss; the other lost packets are retransmitted, with a window
-    that starts from one.
+    """The ACK of the last packet reveals the loss. The lost packets are retransmitted with a window
+    that starts at one segment.
     """
     lossy(set(range(19)), 1, within=20)
     lossy(set(range(4)), 1, message=5, within=8)

@@ -315,8 +315,8 @@ def splitting(packet):
 
 
 def old_options(delay=40):
-    """Return a box that replaces each echo by one of `delay` ACKs before, so that new ones never
-    arrive.
+    """Return a box that replaces each echo by the echo of `delay` ACKs earlier, so that new echoes
+    never arrive.
     """
     past = []
 
@@ -404,7 +404,7 @@ def box_of(action, where, to_b=None):
 
 
 def refused(path, what):
-    """A connection that a box resets ends at once, as any TCP connection does."""
+    """If a middlebox resets a connection, the connection ends at once, like any TCP connection."""
     start = time.monotonic()
     try:
         client, server = path.connect()
@@ -483,8 +483,8 @@ PROBED_S = 0.3
 
 
 def muted(version, firewall, nbytes=20000, **how):
-    """Make a connection whose data are dropped for the option. Return path, a listener for events
-    of a, client, server.
+    """Make a connection whose data are dropped because of the option. Return path, a listener for
+    events of a, client, server.
     """
     path = BoxPath(version, change=firewall, **how)
     family = Family(path.a, "hpcc")
@@ -500,7 +500,7 @@ def muted(version, firewall, nbytes=20000, **how):
 
 
 def test_one_trial():
-    """One segment carries a request as a trial; its loss is repaired by others, and there is no
+    """One segment carries a request as a trial. Other segments repair its loss, and there is no
     further trial.
     """
     need_virtual_time()
@@ -603,7 +603,7 @@ def test_path_begins_to_drop():
 
 
 def outage(path, client, server):
-    """Drop all packets for two seconds, and not because of the option. Wait until data have arrived."""
+    """Drop all packets for two seconds, with and without the option. Wait until data have arrived."""
     path.change_packet = drop
     client.send(bytes(100))
     time.sleep(2)

@@ -56,8 +56,8 @@ def echo_of(peer, *requests):
 # ---- the receiver
 
 def test_told_of_quiet_hops():
-    """An echo has one record for all hops that counted themselves and wrote no record; none if the
-    receiver cannot know.
+    """An echo has one record for all hops that counted themselves and wrote no record. It has no such
+    record if the receiver cannot know these hops.
     """
     two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
     for what, request, want in (
@@ -106,8 +106,8 @@ def test_identities_are_no_quiet_hops():
 
 
 def test_all_have_their_turn():
-    """Each request shares its segment with an echo of one record. Records and quiet hops keep
-    arriving: all of them are echoed in turn.
+    """Each request shares its segment with an echo of one record. If each arriving request has new
+    records and new quiet hops, the receiver echoes all of them in turn.
     """
     flow = Able()
     seen = []
@@ -153,7 +153,7 @@ def test_quiet_is_telemetry():
 
 
 def test_quiet_holds():
-    """A quiet hop has the u' that W assumes for it, and holds the flow if no hop has a larger u'."""
+    """A quiet hop has the u' that the window law assumes, and holds W if no hop has a larger u'."""
     flow = Able()
     family = Family(flow.ns, "hpcc")
     link = Link(hop=1)

@@ -177,8 +177,8 @@ def test_configured_parameters():
 
 
 def test_repeated_parameters():
-    """Repeated parameters contain the current W, and not that of the first time, because the answer
-    sets W.
+    """Repeated parameters contain the current W and not the W of the first parameters, because the
+    answer sets W.
     """
     need_virtual_time()
     flow = Sender(report=False)
@@ -407,8 +407,8 @@ def test_timeout():
 
 
 def test_sender_comes_back():
-    """A sender that has left hpcc and returned has no parameters: it reports that when windows
-    arrive, whatever net.hpcc.where is by then.
+    """A sender that left hpcc and selected it again has no parameters. When windows arrive, it
+    reports this, with each value of net.hpcc.where.
     """
     need_virtual_time()
     for where in 1, 0:
@@ -428,8 +428,8 @@ def test_sender_comes_back():
 
 
 def test_response():
-    """A switch's response limits W until the data that it refers to are acknowledged, whatever
-    windows arrive meanwhile; each round trip may have such a response.
+    """A switch's response limits W until the data to which it refers are acknowledged. Windows that
+    arrive earlier do not change this. Each round trip may have such a response.
     """
     need_virtual_time()
     flow = Sender()
@@ -615,7 +615,7 @@ def test_reports_once_in_T():
 
 
 def test_falls_at_once():
-    """If W falls by more than 1/8 it is sent before T is over, as in NewINT."""
+    """If W falls by more than 1/8, the receiver sends it before the end of T, as in NewINT."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -666,7 +666,7 @@ def test_prompt():
 
 
 def test_stopped_records():
-    """When records stop, ACKs are those of TCP, and no windows are sent."""
+    """When records stop, TCP alone decides when it sends ACKs, and no windows are sent."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -724,7 +724,7 @@ def test_both_directions():
 
 
 def test_no_wait():
-    """No ACK is delayed, whatever the size of a write or of the window is."""
+    """No ACK is delayed, with writes and windows of any size."""
     need_virtual_time()
     for rate in 1000, 10:
         path = Path(switches=1, where=1, host_mbps=MBPS, base_rtt_ns=200000)

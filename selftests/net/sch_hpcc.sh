@@ -472,8 +472,8 @@ test_histogram()
 	need_virtual_time
 	links
 	add rate 1gbit
-	# Each packet of the warm-up and the first packet of the burst leave an empty queue;
-	# the others leave 98 .. 0 packets.
+	# The queue is empty after each packet of the warm-up and after the first packet of
+	# the burst. After the other packets it contains 98 .. 0 packets.
 	burst 100
 	out=$(json '(lambda h, n: [
 		sum(b["packets"] for b in h["hist"]) == n,
@@ -493,7 +493,7 @@ test_histogram()
 
 # known PACKETS BURST PERCENT...: print the upper bound of the histogram bucket that contains each
 # percentile of the queue length. The first PACKETS packets do not count. BURST packets arrived as one
-# burst; all others left an empty queue.
+# burst; the queue was empty after the departure of each other packet.
 known()
 {
 	json 'q["hpcc"]["tx_packets"]' | python3 -c '

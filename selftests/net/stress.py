@@ -38,7 +38,7 @@ def rounds(few):
 
 class Traffic:
     """Connections that send data repeatedly until the block ends; each of two CPUs drives half of
-    them. Each turn of each half calls each().
+    them. If `each` is given, it is called whenever data can be sent or have arrived.
     """
 
     # Seconds between turns. In virtual time the clock stands still while programs run: without this
@@ -130,8 +130,8 @@ def slab_kb():
 
 def expect_no_growth(before_kb, times):
     """Fail if the memory of kernel objects has grown by as much as a leak of one object per round
-    would cause. There is no check in a debug kernel that keeps freed objects, and none of few
-    rounds in real time, because other processes use memory as well.
+    would cause. Do not check in a debug kernel that keeps freed objects. Do not check few rounds in
+    real time, because other processes use memory as well.
     """
     grown = slab_kb() - before_kb
     print(f"# slab: {before_kb} KB, after {times} more {grown:+} KB", flush=True)

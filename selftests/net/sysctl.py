@@ -114,9 +114,7 @@ def test_message_of_a_descriptor():
 
 
 def test_per_namespace():
-    """The value in one namespace does not affect another one, whether it was created before or
-    after.
-    """
+    """A parameter that is set in one namespace keeps its default in all others, older and newer."""
     before, ns = Netns(), Netns()
     for path, _, _, default, low, high, _ in parameters.each():
         ns.sysctl(path, high if high != default else low)

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# selftests/Makefile, selftests/kselftest.sh: the scripts of selftests/net as
-# kernel selftests, in a guest; run_kselftest.sh is that of the guest's kernel.
+# selftests/Makefile, selftests/kselftest.sh: the scripts of selftests/net run as
+# kernel selftests, in a guest. run_kselftest.sh is from the source of its kernel.
 #
-# KSELFTEST_GUEST=vm: in QEMU, on Debian's own kernel, instead of User Mode Linux.
+# KSELFTEST_GUEST=vm: the guest is QEMU with Debian's kernel, not User Mode Linux.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=selftests/lib/ktap.sh
@@ -20,7 +20,7 @@ guest()
 	HPCC_MODDIR=$TOOLS "$TOP/scripts/$GUEST/run.sh" --tree "$TREE" --ro "$WORK" --ro "$TOOLS" -- "$@"
 }
 
-# Beside a collection of somebody else's, twice.
+# Install twice, into a directory with a collection of another project.
 install()
 {
 	mkdir -p "$WORK/ksft"
@@ -72,11 +72,11 @@ run_tests_unknown()
 		grep 'no test nonsense' "$WORK/log"
 }
 
-# Without root there is nothing to run, and that is no failure.
+# Without root all scripts are skipped, which is not a failure.
 run_tests_nobody()
 {
 	[ "$(id -u)" = 0 ] || { make -s -C "$TOP/selftests" run_tests T=install | grep -q '^ok 1 .*# SKIP'; return; }
-	# Nobody may not look into a tree below /root.
+	# The user "nobody" cannot read a tree below /root.
 	mkdir -p "$WORK/tree/selftests"
 	cp -r "$TOP/selftests/kselftest.sh" "$TOP"/selftests/{lib,net} "$WORK/tree/selftests" &&
 		chmod -R go+rX "$WORK" &&

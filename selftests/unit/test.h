@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What every unit test begins with: cmocka, and random numbers that repeat. */
+/* Common part of all unit tests: cmocka, and reproducible random numbers. */
 #ifndef _HPCC_TEST_H
 #define _HPCC_TEST_H
 
@@ -26,7 +26,7 @@ static inline u64 random_below(u64 *state, u64 limit)
 	return random_u64(state) % limit;
 }
 
-/* Every number of bits is equally likely: 0, small ones, 2^64 - 1. */
+/* Return a random number of random length: each length from 0 to 64 bits is equally likely. */
 static inline u64 random_magnitude(u64 *state)
 {
 	u32 bits = random_below(state, 65);

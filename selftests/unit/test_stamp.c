@@ -789,7 +789,7 @@ static void check_sum(const struct shape *s, struct built *b)
 		hpcc_stamp_packet(b->p, &place, &st, true);
 		assert_int_equal(tcp_sum(b), 0xffff);
 	}
-	/* If the checksum is still to be computed, the switch does not change its field. */
+	/* If the TCP checksum has not been computed yet, the switch does not change it. */
 	put16(b->p + b->tcp + 16, 0x1234);
 	hpcc_stamp_packet(b->p, &place, &st, false);
 	assert_int_equal(b->p[b->tcp + 16] << 8 | b->p[b->tcp + 17], 0x1234);

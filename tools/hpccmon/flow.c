@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: parse a kernel message about a flow. A missing attribute, or one of another length,
- * leaves its member 0. Unknown attributes are ignored: a later kernel may send more.
+ * hpccmon: parse a kernel message about a flow. If an attribute is missing or has an unexpected
+ * length, its member stays 0. Unknown attributes are ignored: a later kernel may send more.
  */
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>

@@ -89,9 +89,9 @@ struct hop {
  * @missed: number of earlier events that were not reported
  * @received: number of received options with telemetry
  * @malformed: number of ignored options
- * @bad_hop: number of ignored records: hop not on the path
- * @ts_back: number of ignored records: ts did not increase
- * @tx_excess: number of ignored records: tx grew faster than ts
+ * @bad_hop: number of records ignored because their hop is not on the path
+ * @ts_back: number of records ignored because ts did not increase
+ * @tx_excess: number of records ignored because tx grew faster than ts
  * @nr_hops: hops of the path
  * @hop: hops that the message describes
  */

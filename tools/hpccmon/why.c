@@ -60,7 +60,7 @@ static uint64_t youngest_us(const struct flow *flow)
 	return age;
 }
 
-/* Whether the last record is old, or there was none. */
+/* Whether the last record is old, or no record has arrived. */
 bool flow_is_idle(const struct flow *flow)
 {
 	uint64_t age_us = youngest_us(flow);
@@ -79,7 +79,7 @@ static const char *queue_text(const struct flow *flow, const struct hop *hop, ch
 	return text;
 }
 
-/* The hop with the largest u', and since when. */
+/* The hop with the largest u', and the time for which it has been the bottleneck. */
 static const char *holds_text(const struct hop *hop, const char *queue, char text[96])
 {
 	char age[16];

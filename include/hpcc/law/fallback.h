@@ -151,7 +151,7 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 }
 
-/* Whether a link that stamps was busy since the round trip began. @most excludes counters that
+/* Whether a link that stamps has been busy in this round trip. @most excludes counters that
  * restarted: they look as if the link had sent far more than it can.
  */
 static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,

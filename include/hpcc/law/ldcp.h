@@ -165,8 +165,8 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 
 /* ---- Sender: ticks of a window below one segment (section 2.2) --------------- */
 
-/* A marking queue delays a packet by less than this many T. A longer RTT is caused by a delayed ACK
- * or a busy host.
+/* Maximum RTT for ticks, in units of T. In a queue that marks packets, a packet waits for less than
+ * this. A longer RTT is caused by a delayed ACK or a busy host.
  */
 #define LDCP_RTT_MAX_T		8
 #define LDCP_RANDOM_BITS	24
@@ -221,8 +221,8 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
  * @IW: initial window, bytes
  * @last: it is the last packet of the message
  *
- * The packet that completes IW and the last packet of a message stay ECT: they survive where
- * Not-ECT packets are dropped, and show the receiver which packets are missing.
+ * The packet that completes IW and the last packet of a message stay ECT: a switch that drops
+ * Not-ECT packets passes them, and they show the receiver which packets are missing.
  */
 static inline bool ldcp_is_low_priority(u64 sent, u64 IW, bool last)
 {

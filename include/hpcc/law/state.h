@@ -238,7 +238,7 @@ static inline void hpcc_params_init(struct hpcc_params *p, u64 T,
 /**
  * hpcc_algo_forget_hop() - reset the state of one link
  * @a: connection
- * @hop: 1 .. a->nr; others have no effect
+ * @hop: 1 .. a->nr; other values have no effect
  */
 static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 {

@@ -3,7 +3,7 @@
  * Stamping of a packet by a switch: find the telemetry option, count the hop, write a record, and
  * update the TCP checksum.
  *
- * Bytes and lengths only: no skb. If only the first bytes of a packet are readable, the walk
+ * Bytes and lengths only: no skb. If only the first bytes of a packet are readable, hpcc_walk()
  * returns the number of bytes that it needs, and the caller calls it again. No byte beyond the
  * readable part is read, and no length field is trusted before it was compared with the enclosing
  * length.
@@ -26,12 +26,12 @@
 /* Maximum length of all headers. Packets with longer extension headers are not measured. */
 #define HPCC_WALK_MAX_BYTES	512
 
-/* Results of the walk besides enum hpcc_unstamped. */
+/* Results of hpcc_walk() besides enum hpcc_unstamped. */
 #define HPCC_WALK_FOUND		(-1)	/* place is set */
 #define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
 #define HPCC_WALK_TCP		(-3)	/* internal: a TCP header was found */
 
-/* Use this in place of an option kind to end the walk after the IP header. EOL ends the options, so
+/* Use this in place of an option kind to stop after the IP header. EOL ends the options, so
  * no option has this kind.
  */
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
@@ -58,7 +58,7 @@ struct hpcc_opt_location {
 };
 
 /**
- * struct hpcc_frame - a packet as the walk sees it
+ * struct hpcc_frame - a packet for hpcc_walk()
  * @p: its first byte
  * @have: number of readable bytes, at most @len
  * @len: length of the packet
@@ -433,7 +433,7 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *pl
  * @p: the packet, writable up to @place->end
  * @place: result of the walk
  * @s: the port
- * @fix_check: update the TCP checksum; false if it is not computed yet
+ * @fix_check: true: update the TCP checksum; false: the checksum has not been computed yet
  *
  * The checksum is updated by the difference, so a wrong checksum stays wrong.
  *

@@ -143,7 +143,7 @@ enum {
 	TCA_HPCC_DELAY,		/* u32, propagation delay after the queue, ns, 0 .. 1 s */
 	TCA_HPCC_KIND,		/* u8, TCP option kind, 253 or 254 */
 	TCA_HPCC_STAMP,		/* u8, HPCC_STAMP_*; 0: shape and count only */
-	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split some */
+	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split-gso of tc-hpcc(8) */
 	TCA_HPCC_PAD,
 	TCA_HPCC_MARKING,	/* u8, enum hpcc_marking */
 	TCA_HPCC_KMIN,		/* u32, bytes of queue; 0: derived from B */

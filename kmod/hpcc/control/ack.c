@@ -193,7 +193,7 @@ static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 	}
 }
 
-/* Process the records of an audit, and W from the receiver. Only W counts as telemetry. */
+/* Process the records of an audit, and a W that the receiver sent. Only W counts as telemetry. */
 static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 			       const struct rate_sample *rs, struct hpcc_ack *ack)
 {

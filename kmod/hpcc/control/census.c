@@ -76,8 +76,9 @@ static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow 
 	return census;
 }
 
-/* Count a flow, and return N. The longest period of all flows applies to all, so that a flow with a
- * large T is not missed. The CPU that advances began_us ends the period; no other CPU does.
+/* Count a flow, and return N. The longest period that a flow needs applies to all flows: in a
+ * shorter period a flow with a large T may send nothing, and would not be counted. The CPU that
+ * advances began_us ends the period; no other CPU does.
  *
  * The time @now_us is from the flow's last packet or timer. It may be before began_us: CPUs run in
  * parallel, and setsockopt() may send a delayed ACK.

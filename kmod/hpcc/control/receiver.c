@@ -81,7 +81,7 @@ struct hpcc_rx {
 
 static const u32 hpcc_audit_T = 4;
 
-/* After this many T without a record ACKs are TCP's own: the sender may have left hpcc. */
+/* After this many T without a record TCP alone decides on ACKs: the sender may have left hpcc. */
 static const u32 hpcc_thin_T = 4;
 
 /* With this many segments per T, ACKs wait for HPCC_RX_HELD more segments. With HPCC_RX_MANY they
@@ -116,7 +116,7 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	struct hpcc_newint_params q;
 	u64 words[2];
 
-	/* Clear arrived before the words are read: later words set it again. */
+	/* Clear @arrived before the words are read: newer words set it again. */
 	smp_store_mb(rx->arrived, false);
 	words[0] = READ_ONCE(rx->params_new[0]);
 	words[1] = READ_ONCE(rx->params_new[1]);
@@ -175,7 +175,7 @@ static void hpcc_rx_report(struct sock *sk, struct hpcc_flow *flow, struct hpcc_
 	}
 	w.W = hpcc_newint_report(&rx->state, now_ns);
 	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
-	/* If hpcc_window_write() sees this flag, it also sees the window. */
+	/* If hpcc_window_write() reads true here, it also reads the new window. */
 	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
@@ -262,7 +262,7 @@ static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
 
-	/* Clear due before the window is read: a later window sets it again. */
+	/* Clear @due before the window is read: a newer window sets it again. */
 	smp_store_mb(rx->due, false);
 	hpcc_opt_encode(p, flow->kind, &opt);
 	put_unaligned_be64(READ_ONCE(rx->window), p + HPCC_OPT_HEAD_LEN);
@@ -301,7 +301,7 @@ static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u
 	}
 	WRITE_ONCE(rx->params_new[0], words[0]);
 	WRITE_ONCE(rx->params_new[1], words[1]);
-	/* If hpcc_rx_begin() sees this flag, it also sees the words. */
+	/* If hpcc_rx_begin() reads true here, it also reads both new words. */
 	smp_store_release(&rx->arrived, true);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Direct responses of switches (draft-miao section 6.3). A response is a segment without any flag
- * whose only option of ours is a RESPONSE. It reports the queue when our data arrived.
+ * whose only option of ours is a RESPONSE. It reports the queue length when our data
+ * arrived at the switch.
  *
  * LOCAL_IN checks a response as it checks an echo, stores it in one word of the flow, and applies
  * it to W immediately. This happens under the socket's spinlock, which TCP then takes for the same

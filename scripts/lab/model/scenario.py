@@ -582,7 +582,7 @@ def _check_qdisc(qdisc, link, own, where):
 
 
 def _check_impair(impair, link, queue, where):
-    """Check the values for netem, which counts in microseconds and needs a delay of at least one."""
+    """Check the values for netem, which counts delays in microseconds and needs at least 1 us."""
     if queue != "fifo" and any(impair[key] for key in ("data_loss", "ack_loss", "reorder")):
         raise ScenarioError(f'qdisc.queue = "{queue}": has to be "fifo" with [impair]')
     if impair["reorder"] and (link["delay"] < 1000 or impair["reorder_delay"] < 1000):

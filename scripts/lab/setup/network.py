@@ -14,7 +14,7 @@ from .sysctls import Sysctls
 PREFIX = "hpcc-"
 # Limit of a host's own queue, which TCP Small Queues keep much shorter.
 HOST_LIMIT = 64 * 10**6
-# Limit of netem's queue, which is not part of the model and must not drop.
+# Limit of netem's queue in packets. This queue is not part of the model, so netem must not drop packets there.
 NETEM_LIMIT = 1000000
 # Entries in a table of delays (at most 16384), and the value that stands for one jitter.
 NETEM_TABLE = 10000
@@ -195,7 +195,7 @@ class Network:
     # ---- qdiscs
 
     def _links(self):
-        """The links as receivers of IOAM and INT are configured with them: node, port, bit/s."""
+        """The links with which receivers of IOAM and INT are configured: node, port, bit/s."""
         topology = self.topology
         found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
                  for switch in topology.switches for index, port in enumerate(topology.peers[switch])]

@@ -19,8 +19,8 @@ PORTS_DRAWN = 16
 # Directory of the programs' output, relative to that of the plan.
 FILES = "files"
 # Captures the headers of outgoing packets. Immediate mode, because the last packets would otherwise be lost at
-# the end. It stays root, because a guest has no other users. The shell opens the output file: tcpdump would
-# call chown() on a file that it opens, which root in the guest of an ordinary user cannot do.
+# the end. tcpdump keeps running as root, because a guest has no other users. The shell opens the output file:
+# tcpdump would call chown() on a file that it opens, which root in the guest of an ordinary user cannot do.
 TCPDUMP = "tcpdump -q -n -Z root --immediate-mode -Q out -s 192 -B 65536 --time-stamp-precision=nano"
 
 
@@ -47,7 +47,7 @@ class Traffic:
         return sorted(sorted(planned, key=lambda port: (-planned[port], port))[:PORTS_DRAWN])
 
     def _interval_ns(self):
-        """Interval of at least SAMPLES samples, see there; for the end of a flow the links are assumed idle."""
+        """Interval that gives at least SAMPLES samples. The end of a flow is estimated for idle links."""
         scenario, until = self.scenario, self.scenario.measure["until"]
         if scenario.measure["interval"]:
             return scenario.measure["interval"]

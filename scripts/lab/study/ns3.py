@@ -26,7 +26,7 @@ COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
 SHORT = 3000
 # Largest allowed ratio of our slowdown to that of ns-3: for one size, and for all flows.
 GOAL_SIZE, GOAL_ALL = 1.10, 1.05
-# A percentile is not judged if fewer flows than this are above it.
+# A percentile is judged only if at least this many flows are above it.
 FEW = 3
 
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Probes as switches have written to them: INT behind the TCP header, IFA around it. A host that
- * runs hpcc takes those that are right, and TCP must see nothing of them. The others are old data,
- * or of a protocol that nobody has, to both hosts.
+ * Probes with the telemetry that switches write: INT after the TCP header, IFA around it. A host
+ * that runs hpcc removes valid probes, so that TCP does not receive them. For both hosts the other
+ * probes are old data, or packets of a protocol without a receiver.
  */
 #include <string.h>
 
 #include "packets.h"
 
-#define INT_BACK	1028	/* how far the number is below what the host has acknowledged */
+#define INT_BACK	1028	/* bytes by which a probe's sequence number is too old */
 #define INT_HEADER	16
 #define INT_HOP		24
 #define IFA_PROTOCOL	131
@@ -19,7 +19,7 @@ static uint32_t ip_len(const struct flow *flow)
 	return flow->version == 4 ? 20 : 40;
 }
 
-/* Open bytes at an offset, all zero; IP header and vnet header follow. */
+/* Insert @n zero bytes at offset @at, and update the IP header. Returns the inserted bytes. */
 static uint8_t *open_at(struct frame *f, const struct flow *flow, uint32_t at, uint32_t n)
 {
 	memmove(f->data + at + n, f->data + at, f->len - at);
@@ -45,7 +45,7 @@ static void sum_up(struct frame *f, const struct flow *flow)
 			   sum16(f->data + l4, len)));
 }
 
-/* A pure ACK with a request that has no slots. */
+/* Write a pure ACK with a request that has no slots. */
 static void make_probe(struct rng *rng, struct frame *f, const struct flow *flow)
 {
 	uint8_t opts[16];
@@ -66,7 +66,7 @@ static void make_probe(struct rng *rng, struct frame *f, const struct flow *flow
 	aim_segment(f, flow, TCP_ACK, opts, len + 4);
 }
 
-/* What a stack says need not be true for the probe to be taken. */
+/* Write the metadata of one hop. The host also accepts a probe with implausible metadata. */
 static void fill_hop(struct rng *rng, uint8_t *hop, uint32_t len)
 {
 	fill(rng, hop, len);
@@ -78,7 +78,7 @@ static void fill_hop(struct rng *rng, uint8_t *hop, uint32_t len)
 	}
 }
 
-/* Shim, header and stack. Wrong ones are of another type, version or length. */
+/* Write shim, header and stack of INT. If not @right, a type, a version or a length is wrong. */
 static uint32_t make_int(struct rng *rng, uint8_t *p, bool right)
 {
 	uint32_t hops = below(rng, 8), len = INT_HEADER + INT_HOP * hops, i;
@@ -127,7 +127,8 @@ static bool aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool pl
 	return !(right && flow->agreed && plain);
 }
 
-/* Headers, and stack behind the TCP header. Returns whether a host reads it. */
+/* Insert the IFA headers, and the stack after the TCP header. Returns whether the probe is valid.
+ */
 static bool make_ifa(struct rng *rng, struct frame *f, const struct flow *flow)
 {
 	uint32_t hops = below(rng, 5), at = ip_len(flow), hlen = f->len - at, i;
@@ -181,10 +182,10 @@ static bool aim_ifa(struct rng *rng, struct frame *f, const struct flow *flow, b
 	return !(right && flow->agreed && plain);
 }
 
-/* aim_carrier() - the next probe for the host that m->flows lead to, which has acknowledged all
- * that it took.
- * @plain: it runs no hpcc, and gets what another host's TCP may see.
- * Returns false if that is nothing.
+/* aim_carrier() - make the next probe for the host at the other end of m->flows, which has
+ * acknowledged all data that it received.
+ * @plain: the host does not run hpcc. It gets only the probes that the TCP of a host with hpcc
+ * gets. Returns false if the host must not get this probe.
  */
 bool aim_carrier(struct maker *m, struct frame *f, bool plain)
 {

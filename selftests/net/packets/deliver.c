@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets to the sockets of this namespace, by a TUN device, and a transcript of what
- * they get and what the host answers. Two hosts that take packets alike write the
- * same, so what is random or a time is left out. Our options are left out, too: a host
- * with the modules may add them and take them out.
+ * Send packets to the sockets of this namespace by a TUN device, and write a transcript: the data
+ * that the sockets receive, and the packets that the host sends. Two hosts that process packets in
+ * the same way write the same transcript, so it contains no random values and no times. It does not
+ * contain our options either, because a host with the modules may add and remove them.
  *
- * Where time is virtual, both hosts choose the same first sequence numbers: the kernel
- * adds the time of day to a hash of addresses and ports, whose key it keeps until it is
- * booted again, and this program sets the clock before each packet. Elsewhere numbers
- * in the transcript are relative to the first ones.
+ * In virtual time both hosts choose the same initial sequence numbers: the kernel adds the time of
+ * day to a hash of addresses and ports, the key of this hash stays the same until the next boot,
+ * and this program sets the clock before each packet. In real time the numbers in the transcript
+ * are relative to the initial ones.
  *
  * A line of the transcript:
  *	b N		batch N begins
- *	r ...		what the host sends
- *	s NAME ...	what a socket gets
+ *	r ...		the host sends a packet
+ *	s NAME ...	a socket receives data, an error or a connection
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,28 +35,30 @@
 
 #define BATCH_FRAMES	16
 #define ACK_TURNS	3
-#define ROUND_BATCHES	24	/* then all sockets are made anew */
+#define ROUND_BATCHES	24	/* batches between two replacements of all sockets */
 #define KINDS		5
 #define STEP_NS		100000
 #define ENDS		(2 * KINDS)
 #define SOCKETS_MAX	(ENDS + 16)
 
-/* Where both of its hosts meet timers alike: a period of the timer wheel. */
+/* Period of the timer wheel. Both hosts start in the same phase of it, so that their timers expire
+ * at the same times.
+ */
 #define PERIOD_NS	655360000000LL
 
-/* The time of day at which both of its hosts begin. */
+/* Time of day at which both hosts start. */
 #define MORNING_S	2000000000
-/* First sequence numbers count such steps of the clock. */
+/* Unit in which initial sequence numbers count the time of day. */
 #define ISN_STEP_NS	64
 
-/* Below the first window, so that it cannot grow. */
+/* Maximum receive window, below the initial one, so that the window cannot grow. */
 #define WINDOW_CLAMP	60000
 
 struct sock {
 	char name[16];
 	int fd;
 	uint8_t version;
-	bool is_tcp;	/* a raw socket that gets segments */
+	bool is_tcp;	/* a raw socket that receives TCP segments */
 	bool is_listener;
 };
 
@@ -67,7 +69,7 @@ static int tun, epoll, sniffer = -1;
 static uint8_t buf[1 << 17];
 static struct frame frame;
 static uint64_t batch;
-static int64_t clock_ns;	/* when the next batch begins */
+static int64_t clock_ns;	/* virtual time of the current step; 0 in real time */
 static int64_t start_ns;
 
 /* ---- The wire ---- */
@@ -82,7 +84,9 @@ static void drain(struct maker *m)
 		;
 }
 
-/* How often the clock was read before, which takes a nanosecond, is then no difference. */
+/* Set the time of day from the current step. Each read of the virtual clock takes a nanosecond, so
+ * otherwise the time of day would depend on the number of reads.
+ */
 static void set_time_of_day(void)
 {
 	int64_t ns = (clock_ns - start_ns) / ISN_STEP_NS * ISN_STEP_NS;
@@ -97,7 +101,7 @@ static void put(struct frame *f, bool show)
 	ssize_t done;
 
 	set_time_of_day();
-	/* It refuses some. */
+	/* The device refuses some frames. */
 	done = write(tun, f, sizeof(f->vnet) + f->len);
 	if (!show)
 		return;
@@ -109,8 +113,9 @@ static void put(struct frame *f, bool show)
 	printf("\n");
 }
 
-/* Where time is virtual only reading the clock takes some, a nanosecond. Going on at
- * the same time keeps both hosts' clocks in the same microsecond.
+/* Wait, in virtual time. The wait ends at an absolute time. In virtual time a program takes no
+ * time, except one nanosecond for each read of the clock, so the clocks of both hosts stay within
+ * the same microsecond.
  */
 static void wait_ns(int64_t ns)
 {
@@ -123,7 +128,7 @@ static void wait_ns(int64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* Until all timers of this batch have expired, where time is virtual. */
+/* Wait before the next batch; in virtual time until all timers of this batch have expired. */
 static void settle(struct maker *m, const struct options *o)
 {
 	const struct timespec pause = { .tv_nsec = o->settle_ms * 1000000LL };
@@ -199,8 +204,8 @@ static int listen_on(uint8_t version, uint16_t port, const char *cc)
 	return fd;
 }
 
-/* TCP segments with our option in them are looked at by raw sockets and by a sniffer in
- * some rounds only: both hold copies, and a copy is another case than none.
+/* Raw sockets receive TCP segments only in some rounds, and the sniffer runs only in other rounds:
+ * both hold clones, and a segment with clones is a different test case from a segment without.
  */
 static void open_raw(uint8_t version, bool tcp)
 {
@@ -273,10 +278,11 @@ static void say(struct maker *m, struct flow *flow, uint8_t flags, bool ours)
 	drain(m);
 }
 
-/* Two things that need not be the same on both hosts, and differ for no fault of theirs. TCP
- * timestamps: an even number, as an odd one asks for microseconds; repair ends
- * SO_REUSEADDR. And the window that is offered, where it follows from how much memory
- * segments take: here it does not, as the receive buffer has room for all of a batch.
+/* Set two values that may differ between correct hosts. The first is the start of the TCP
+ * timestamps: it is even, because an odd value selects timestamps in microseconds. TCP_REPAIR
+ * clears SO_REUSEADDR, so it is set again. The second is the advertised window, which can depend on
+ * the memory of segments. With this clamp it does not, because the receive buffer has space for a
+ * whole batch.
  */
 static void make_alike(int fd, struct flow *flow)
 {
@@ -350,7 +356,9 @@ static void address(uint8_t *p, uint8_t version, uint32_t dev, uint32_t host)
 	}
 }
 
-/* Source ports that would be the protocol and length of an extension header. */
+/* Set up a connection. If its TCP header is parsed as an IPv6 extension header, the source port is
+ * a protocol and a length.
+ */
 static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t round)
 {
 	static const uint8_t protocols[KINDS] = { 17, 58, 6, 17, 6 };
@@ -382,7 +390,7 @@ static void begin_round(struct maker *m, const struct options *o, const int tuns
 	address(m->saddr4, 4, round & 1, 250);
 	address(m->saddr6, 6, round & 1, 250);
 	m->port = PORT_HPCC;
-	/* The sniffer alone, the raw sockets alone, or none of them. */
+	/* A round has the sniffer, or raw sockets for TCP, or neither. */
 	if (round % 4 == 2)
 		sniffer = socket(AF_PACKET, SOCK_RAW, htons(3));
 	for (uint8_t version = 4; version <= 6; version += 2) {
@@ -406,7 +414,8 @@ static void begin_round(struct maker *m, const struct options *o, const int tuns
 	settle(m, o);
 }
 
-/* Data for the peer, of one segment, if it has acknowledged all before. */
+/* Send one segment of data on a random connection, if the peer has acknowledged all earlier data.
+ */
 static void write_some(struct maker *m, int flags)
 {
 	uint32_t i = below(&m->rng, m->nr_flows), len = 1 + below(&m->rng, 300);
@@ -419,8 +428,8 @@ static void write_some(struct maker *m, int flags)
 }
 
 /* The peer acknowledges all data before the host closes: in 6.12, unlike 6.1, a FIN waits for cwnd
- * (tcp_cwnd_test()), and hpcc and Reno have different ones. There are several turns, because the
- * numbers of an ACK may depend on the answer to the one before.
+ * (tcp_cwnd_test()), and hpcc and Reno have different values of cwnd. There are several turns,
+ * because the sequence numbers of an ACK may depend on the answer to the previous ACK.
  */
 static void acknowledge(struct maker *m, const struct options *o)
 {
@@ -448,7 +457,7 @@ static void end_round(struct maker *m, const struct options *o)
 	settle(m, o);
 }
 
-/* ---- What sockets get ---- */
+/* ---- Data that sockets receive ---- */
 
 static void read_tcp(struct maker *m, const struct sock *sock, const uint8_t *p, uint32_t len,
 		     const struct sockaddr_in6 *from)
@@ -487,7 +496,9 @@ static void read_sock(struct maker *m, struct sock *sock)
 		epoll_ctl(epoll, EPOLL_CTL_DEL, sock->fd, NULL);
 }
 
-/* In the order of sockets: that of their becoming ready is not looked at. */
+/* Read the sockets that are ready, in the order of socks[], not in the order in which they became
+ * ready.
+ */
 static void read_socks(struct maker *m)
 {
 	struct epoll_event events[SOCKETS_MAX];
@@ -506,10 +517,10 @@ static void read_socks(struct maker *m)
 
 /* ---- Batches ---- */
 
-/* Not what aim_frame() fills, which may go on with what was there before. */
+/* Probes have a frame of their own: aim_frame() may reuse bytes of the last frame that it made. */
 static struct frame probe;
 
-/* What was on its way has been acknowledged: the numbers of a probe are known. */
+/* The peer has acknowledged all packets in flight, so the sequence numbers of a probe are known. */
 static void send_probe(struct maker *m, const struct options *o)
 {
 	for (uint32_t i = 0; i < m->nr_flows; i++)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets for connections that are in progress: their numbers are learnt from
- * what passes on the device, from what TCP itself sends: it leaves checksums to the
- * device, these programs never do so for a connection.
+ * Packets for existing connections. The sequence numbers of a connection are taken from the
+ * segments that TCP sends through the device. TCP leaves the checksums of its segments to the
+ * device. These programs never do so in packets for a connection, so the segments of TCP can be
+ * recognised.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,12 +17,14 @@
 
 #include "packets.h"
 
-/* Frames between two looks at what passes, which is what makes numbers old. */
+/* Frames that are sent between two calls of listen_to(). Meanwhile the known sequence numbers
+ * become old.
+ */
 #define FRAMES_AT_ONCE	16
 
 static struct frame frames[BATCH];
 
-/* A TCP segment, as it was seen. */
+/* A TCP segment captured on the device. */
 struct segment {
 	const uint8_t *saddr, *daddr, *th;
 	uint32_t alen, hlen, payload;
@@ -100,7 +103,7 @@ static void learn(struct maker *m, const struct segment *seg)
 	}
 }
 
-/* What has passed since the last call. */
+/* Read the packets that have passed the device since the last call. Returns their number. */
 static uint64_t listen_to(struct maker *m, int fd)
 {
 	uint8_t buf[sizeof(struct virtio_net_hdr) + 256];
@@ -121,7 +124,7 @@ static uint64_t listen_to(struct maker *m, int fd)
 
 int live_main(struct maker *m, const struct options *o)
 {
-	/* Where programs take no time, others run only while we wait. */
+	/* In virtual time other programs run only while this one waits. */
 	const struct timespec pause = { .tv_nsec = 200000 };
 	uint64_t done = 0, sent = 0, seen = 0;
 	uint32_t known = 0;
