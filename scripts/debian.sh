@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# To be sourced: what all scripts have to know of the Debian that they run on.
+# To be sourced by all scripts: properties of the Debian on which they run.
 
 # An ordinary user's PATH lacks the directories of modinfo, depmod, debootstrap, ip
 # and tc. The Makefile, scripts/check and lab/__init__.py do the same.
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
-# debian_kernel: print the version X.Y of the release's own kernel; nothing where the
-# release is unknown.
+# debian_kernel: print the version X.Y of the kernel of this Debian release; print
+# nothing if the release is unknown.
 debian_kernel()
 (
 	# shellcheck source=/dev/null

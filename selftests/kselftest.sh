@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kselftest.sh run [NAME...]: run selftests/net, all or some, on this kernel, and
-# print TAP as the kernel's "make run_tests" does.
+# kselftest.sh run [NAME...]: run all scripts of selftests/net, or the named ones, on
+# this kernel, and print TAP as the kernel's "make run_tests" does.
 #
-# kselftest.sh install DIR [KSFT]: install them where run_kselftest.sh in DIR
-# finds them, as collection hpcc/selftests/net. That and what it needs are copied
-# from KSFT, tools/testing/selftests of a kernel's sources, unless they are there.
-# Other collections in DIR stay.
+# kselftest.sh install DIR [KSFT]: install the scripts in DIR as the collection
+# hpcc/selftests/net, so that run_kselftest.sh in DIR finds them. Copy
+# run_kselftest.sh and the files that it needs from KSFT (tools/testing/selftests of a
+# kernel's source), if KSFT is given. Other collections in DIR stay.
 set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/..")
 COLLECTION=hpcc/selftests/net
-# Of real time for one script, as scripts/check allows.
+# Limit of real time for one script in seconds; scripts/check has the same limit.
 TIMEOUT_S=900
 
 die()
@@ -60,7 +60,7 @@ run()
 	return "$failed"
 }
 
-# What the scripts need of the tree, and the modules if they were built here.
+# Install the files of the tree that the scripts need, and the modules if they were built here.
 install()
 {
 	local dir=$1 ksft=$2 list

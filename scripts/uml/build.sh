@@ -2,30 +2,29 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # build.sh [--kernel-version X.Y] [--lab | --debug] [--jobs N] [--where]: build a User
-# Mode Linux kernel out of Debian's linux-source package, once, and print the
-# path of its tree, against which modules are built too. Default X.Y:
-# $HPCC_KERNEL, else the distribution's own kernel version; source.sh finds
-# others. The kernel has what tests need (kernel.test.config). --lab builds the small one
-# of hpcc-lab (kernel.config alone), in half the time. --debug, or HPCC_DEBUG=1, builds
-# one that watches itself (kernel.debug.config).
+# Mode Linux kernel from Debian's linux-source package, once, and print the path of its
+# tree. Modules are built against this tree. Default X.Y: $HPCC_KERNEL, else the kernel
+# version of the distribution; source.sh gets other versions. The kernel has the features
+# that tests need (kernel.test.config). --lab builds the small kernel of hpcc-lab
+# (kernel.config alone), in half the time. --debug, or HPCC_DEBUG=1, builds a kernel with
+# debug checks (kernel.debug.config).
 #
-# Trees live in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}, keyed by
-# package version, configuration and patches; --where prints the path without
-# building anything.
+# The trees are in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}. Their names depend on
+# package version, configuration and patches. --where prints the path and builds nothing.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 FLAVOUR=
-# What scripts/uml/tree.sh wants to know.
+# Variables that scripts/uml/tree.sh reads.
 # shellcheck disable=SC2034
 TREE_NAME=uml
 # shellcheck disable=SC2034
 MAKE_ARCH=um
 OBJECTS=1300
-# The kernel mixes what "uname -v" prints, its build's date, into its random numbers,
-# so it has to be the same for all. The date is that of the kernel that README's
-# table was measured with.
+# The kernel mixes the output of "uname -v", which contains the date of the build, into
+# its random numbers. So this date must be the same in all builds. It is the date of the
+# kernel that was used for the table in README.
 BUILT=(
 	KBUILD_BUILD_VERSION=1
 	'KBUILD_BUILD_TIMESTAMP=Mon Nov 23 11:46:14 UTC 2026'
@@ -35,7 +34,8 @@ BUILT=(
 # shellcheck source=scripts/uml/tree.sh
 . "$HERE/tree.sh"
 
-# BUILT as comments, for the tree's key.
+# Print the configuration. It contains BUILT as comments, because the tree's key must
+# depend on BUILT.
 configuration()
 {
 	cat "$HERE/kernel.config"
@@ -83,7 +83,7 @@ main()
 		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --debug, --jobs N, --where)" ;;
 		esac
 	done
-	# What scripts/uml/tree.sh wants to know.
+	# tree.sh reads OBJECTS.
 	# shellcheck disable=SC2034
 	[ "$FLAVOUR" != lab- ] || OBJECTS=975
 	[ -n "$version" ] || version=$(default_version)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Process 1 of the User Mode Linux guest. Its root is what run.sh has prepared:
- * empty directories, a few links, this program and the list "mounts". Linked
- * statically and looking at nothing else, it takes the same path on each host.
+ * Process 1 of the User Mode Linux guest. Its root contains only files that run.sh has
+ * prepared: empty directories, a few links, this program and the list "mounts". The program
+ * is linked statically and reads no other file, so it runs in the same way on each host.
  *
- *	first			mount what the list says, then become init.sh
+ *	first			mount the file systems of the list, then execute init.sh
  *	first insmod FILE	load a module
  *	first poweroff
  *
@@ -28,7 +28,7 @@ static int failed(const char *what, const char *name)
 	return 1;
 }
 
-/* Where it exists, or cannot be made, mount() tells. */
+/* Ignore errors: if a directory does not exist afterwards, mount() fails. */
 static void make_directories(char *path)
 {
 	char *slash;
@@ -66,7 +66,7 @@ static void mount_line(char *line)
 		rc = show(type, source, target);
 	else
 		rc = mount(source, target, type, 0, NULL);
-	/* Not every kernel has each of the others. */
+	/* A kernel may lack some of these file systems. */
 	if (rc && errno != ENODEV && errno != ENOENT)
 		failed("mount", target);
 }

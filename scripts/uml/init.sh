@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What first.c of the User Mode Linux guest becomes. /mnt is the directory in which
-# run.sh has left what is to be run.
+# Process 1 of the User Mode Linux guest, started by first.c. /mnt contains the job that
+# run.sh has prepared.
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin
 export HOME=/tmp TERM=dumb HPCC_GUEST=1
 
 mkdir -p /run/netns
-# Programs write there; in a guest that shows nothing of the host's these are empty.
+# Programs write to these directories. A guest without the host's files lacks them.
 [ -d /var/log ] || mkdir -p /var/cache /var/lib /var/log /var/spool /var/tmp
-# A guest has no other use for its memory than packets.
+# Let TCP use most of the memory: a guest needs it for packets only.
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem
 # Packets between interfaces wait in one queue of the CPU. The default, 1000, is for one host and drops
@@ -21,14 +21,14 @@ stty -opost < /dev/console
 if [ -e /mnt/interactive ]; then
 	# The host's terminal echoes already.
 	stty -echo < /dev/console
-	# Input may come now: the kernel does not notice input from before it opens its console.
+	# Let run.sh send input now: the kernel ignores input that arrives before it opens its console.
 	{ rm /mnt/interactive; /bin/bash /mnt/main; } < /dev/console
 else
-	# A program that reads the console would never end.
+	# Without input, because a program that reads the console would never end.
 	/bin/bash /mnt/main < /dev/null
 fi
 echo $? > /mnt/status
-# A debug kernel: whatever nobody refers to any more for some seconds has leaked.
+# In a debug kernel: an object without a reference for some seconds is a leak.
 if [ -e /sys/kernel/debug/kmemleak ]; then
 	for _ in 1 2; do
 		sleep 6
@@ -36,6 +36,6 @@ if [ -e /sys/kernel/debug/kmemleak ]; then
 	done
 	cat /sys/kernel/debug/kmemleak
 fi
-# No "System halted"; a panic before this point is shown.
+# Do not print "System halted". A panic before this point is printed.
 echo 0 > /proc/sys/kernel/printk
 exec /first poweroff

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# source.sh X.Y: print the path of linux-source-X.Y's tarball. Where the
-# distribution does not offer that version, another suite of Debian does: the
-# package is fetched from the mirror that this machine uses anyway, into
-# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/source, and nothing is
-# installed.
+# source.sh X.Y: print the path of the tarball of linux-source-X.Y. If the tarball is not
+# installed, download the package of another suite of Debian, from the mirror that this
+# machine uses, and store the tarball in
+# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/source. Nothing is installed.
 set -euo pipefail
 
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}/source
@@ -36,7 +35,7 @@ fetch()
 		die "$package is in none of: $SUITES"
 	dpkg-deb -x "$dir/$package"_*.deb "$dir"
 	mkdir -p "$CACHE"
-	# Named last, so that half a file is none.
+	# Rename the complete file, so that an incomplete file never has this name.
 	mv "$dir/usr/src/$package.tar.xz" "$CACHE/$package.tar.xz.part"
 	mv "$CACHE/$package.tar.xz.part" "$CACHE/$package.tar.xz"
 }

@@ -3,9 +3,9 @@
 #
 # test.sh [--kernel-version X.Y] SCRIPT [ARG]...: run a test of selftests/net in
 # a guest of its own, which finds our modules in HPCC_MODDIR and the tc plugin
-# in TC_LIB_DIR. The exit status is the script's. The kernel's warnings are
-# printed, so that scripts/check sees them. HPCC_TIMEOUT: seconds of CPU time that
-# it may take (600; 1800 where HPCC_DEBUG has the guest watch itself).
+# in TC_LIB_DIR. The exit status is that of the script. The output contains the
+# kernel's warnings, so that scripts/check detects them. HPCC_TIMEOUT: limit of the
+# CPU time in seconds (default: 600, or 1800 if HPCC_DEBUG selects a debug kernel).
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# To be sourced: get a kernel's source, configure it and build it, once, into the
-# cache. build.sh here makes User Mode Linux of it, ../vm/build.sh a kernel for
-# virtual machines. The caller has said TREE_NAME (what messages begin with), MAKE_ARCH,
-# OBJECTS (how many it compiles, within a few percent) and CACHE, and has
-# configuration(), which prints what goes on top of allnoconfig.
+# To be sourced: get a kernel's source, configure it and build it, once, in the cache.
+# build.sh uses this for User Mode Linux, and ../vm/build.sh for a kernel of virtual
+# machines. The caller defines TREE_NAME (prefix of messages), MAKE_ARCH, OBJECTS (number
+# of objects that it compiles, within a few percent), CACHE, and configuration(), which
+# prints the options that are set in addition to allnoconfig.
 #
-# Trees live in the cache under a name that holds a hash of all that decides what
-# is built.
+# The name of a tree in the cache contains a hash of all inputs of its build.
 
 TREE_SH=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 # shellcheck source=scripts/debian.sh
@@ -46,7 +45,8 @@ installed_versions()
 	done | sort -V
 }
 
-# The release's own; else the newest that is here.
+# Print the kernel version of the Debian release if its source is installed, else the
+# newest version whose source is installed, else that of the release.
 default_version()
 {
 	local version
@@ -60,8 +60,8 @@ default_version()
 	echo "$version"
 }
 
-# The distribution's own comes as a package, others from where source.sh says.
-# Sets TARBALL.
+# Get the tarball of a version: install the package if the distribution has it, else use
+# source.sh. Sets TARBALL.
 need_source()
 {
 	local version=$1 package=linux-source-$1
@@ -79,7 +79,7 @@ need_source()
 		die "apt-get install $package failed"
 }
 
-# want_source VERSION WHERE: set TARBALL, and get it, unless WHERE is 1.
+# want_source VERSION WHERE: set TARBALL. Get the tarball, unless WHERE is 1.
 want_source()
 {
 	local version=$1 where=$2 package=linux-source-$1
@@ -89,7 +89,7 @@ want_source()
 	[ "$where" = 1 ] || need_source "$version"
 }
 
-# tree_key VERSION FLAVOUR PATCH...: the name of its tree.
+# tree_key VERSION FLAVOUR PATCH...: print the name of the tree.
 tree_key()
 {
 	local version=$1 flavour=$2 hash
@@ -136,8 +136,8 @@ run_make()
 	MAKE_PID=
 }
 
-# Without the bulk that neither this build nor a module build ever reads.
-# Kconfig files stay: every one of them is parsed.
+# Unpack the source without the large directories that neither this build nor a build of
+# modules reads. Keep their Kconfig files, because all Kconfig files are parsed.
 unpack()
 {
 	local package=$1 into=$2 dir
@@ -153,7 +153,7 @@ unpack()
 		--exclude="$package/Documentation/*.yaml"
 }
 
-# What the version does not have is left out with a note.
+# Configure the tree. Print a note for each option that this kernel version does not have.
 configure()
 {
 	local tree=$1 line name
@@ -171,13 +171,13 @@ configure()
 	done < <(grep '^CONFIG_' "$tree/hpcc.config")
 }
 
-# Where there are no modules, "make modules" would do no more than this.
+# A kernel without modules has no Module.symvers. "make modules" would create it in this way.
 symbol_versions()
 {
 	[ -s "$1/Module.symvers" ] || cp "$1/vmlinux.symvers" "$1/Module.symvers"
 }
 
-# Modules need headers, scripts and symbol versions, not objects.
+# Delete the objects: a build of modules needs only headers, scripts and symbol versions.
 slim()
 {
 	local tree=$1
@@ -190,7 +190,7 @@ slim()
 		"${tree:?}/mm" "${tree:?}/crypto" "${tree:?}/samples"
 }
 
-# build_once LOCK FILE CMD...: run CMD, one at a time, unless FILE is there.
+# build_once LOCK FILE CMD...: run CMD unless FILE exists. LOCK lets one build run at a time.
 build_once()
 {
 	local lock=$CACHE/$1 file=$2

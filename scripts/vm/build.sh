@@ -2,22 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # build.sh --kasan|--kcsan [--kernel-version X.Y] [--jobs N] [--where]: build a small
-# kernel with several CPUs that watches itself, out of Debian's linux-source, once,
-# and print the directory that holds it, with what kernel.sh's has: vmlinuz,
-# initrd, lib/modules, build, release. Default X.Y: $HPCC_KERNEL, else the
-# distribution's own.
+# debug kernel for several CPUs from Debian's linux-source, once, and print its
+# directory. The directory contains the same files as that of kernel.sh: vmlinuz,
+# initrd, lib/modules, build, release. Default X.Y: $HPCC_KERNEL, else the kernel
+# version of the distribution.
 #
-#   --kasan  memory, locks, contexts, objects; allocations that fail when a test
-#            says so
-#   --kcsan  data races
+#   --kasan  check memory, locks, contexts and objects; a test can make allocations fail
+#   --kcsan  detect data races
 #
-# --where prints the path without building anything.
+# --where prints the path and builds nothing.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 WATCH=
-# What scripts/uml/tree.sh wants to know.
+# Variables that scripts/uml/tree.sh reads.
 TREE_NAME=vm
 MAKE_ARCH=x86_64
 OBJECTS=1800
@@ -28,13 +27,13 @@ configuration()
 {
 	grep -hvE '^CONFIG_(UML_|HOSTFS|STDERR_CONSOLE|NULL_CHAN)' "$HERE"/../uml/kernel{,.test}.config
 	cat "$HERE/kernel.config"
-	# kmemleak is asked there, in a tenth of the time.
+	# kmemleak is used in User Mode Linux instead, where it takes a tenth of the time.
 	[ "$WATCH" != kasan ] ||
 		grep -vE '^CONFIG_(DEBUG_KMEMLEAK|KASAN_OUTLINE)' "$HERE/../uml/kernel.debug.config"
 	cat "$HERE/kernel.$WATCH.config"
 }
 
-# What kernel.sh leaves beside the headers; all modules are built in.
+# Create the files that kernel.sh creates beside the headers. All modules are built in.
 arrange()
 {
 	local into=$1 tree=$1/build release modules
@@ -70,7 +69,7 @@ build()
 	BUILDING=
 }
 
-# Younger than what makes it.
+# Create the initrd if it does not exist, or is older than initrd.sh.
 initrd()
 {
 	[ ! "$1/initrd" -nt "$HERE/initrd.sh" ] || return 0

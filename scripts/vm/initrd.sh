@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# initrd.sh TREE: write an initramfs for the kernel in TREE (of kernel.sh) to
-# standard output. It loads what a virtual machine needs to see the host's files
-# (9p over virtio), makes them its root, and goes on with the job's init.sh.
+# initrd.sh TREE: write an initramfs for the kernel in TREE (from kernel.sh) to
+# standard output. It loads the modules with which a virtual machine accesses the host's
+# files (9p over virtio), makes these files its root, and executes the job's init.sh.
 set -euo pipefail
 
 STAGE=
@@ -41,7 +41,8 @@ write_init()
 	END
 }
 
-# In the order in which they are loaded; what is built in has no file.
+# Print the files of the modules in the order of their dependencies. A built-in module has
+# no file.
 modules()
 {
 	local tree=$1 release=$2 module

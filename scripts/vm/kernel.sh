@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh [--kernel-version X.Y]: print the directory that holds Debian's own
-# kernel X.Y, as its packages ship it: vmlinuz, initrd (which mounts the host's
-# file system, see initrd.sh), lib/modules, and build, the headers to build modules
-# against. Default X.Y: $HPCC_KERNEL, else the distribution's.
+# kernel.sh [--kernel-version X.Y]: print the directory of Debian's kernel X.Y, as
+# packaged by Debian: vmlinuz, initrd (which mounts the host's file system, see
+# initrd.sh), lib/modules, and build (the headers against which modules are built).
+# Default X.Y: $HPCC_KERNEL, else the kernel version of the distribution.
 #
-# Exit status 4: there is none for this machine, which is no fault of ours.
+# Exit status 4: there is no such kernel for this machine; this is not an error.
 #
-# Packages are fetched, not installed, into
-# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/vm-X.Y, once: remove that to get
-# a newer build of the same X.Y. With HPCC_SMP_DEBUG=kasan or kcsan the directory is
-# build.sh's: a kernel that watches itself.
+# The packages are downloaded once, and unpacked in
+# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/vm-X.Y, but not installed. Remove this
+# directory to get a newer build of the same X.Y. With HPCC_SMP_DEBUG=kasan or kcsan
+# print the directory of a debug kernel from build.sh instead.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -20,7 +20,7 @@ CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 . "$HERE/../debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$HERE/../uml/suites.sh"
-# What a guest may load, of 300 MB.
+# Modules that a guest may load. All modules of the packages need 300 MB.
 SUBSYSTEMS='arch crypto lib net fs/9p fs/netfs fs/fscache drivers/net drivers/virtio
 	drivers/char/virtio_console.ko* drivers/char/hw_random'
 BUILDING=
@@ -53,9 +53,9 @@ default_version()
 	debian_kernel | grep . || not_here "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y"
 }
 
-# release_of X.Y: the newest build of it that apt knows, as in 6.1.0-56; one for
-# this machine's own release of Debian, whose compiler is here, goes before others.
-# Nothing where there is none.
+# release_of X.Y: print the newest build that apt knows, such as 6.1.0-56. A build for
+# this machine's release of Debian is preferred, because its compiler is installed.
+# Print nothing if there is no build.
 release_of()
 {
 	local all own
@@ -68,8 +68,8 @@ release_of()
 	tail -n 1 <<< "${own:-$all}"
 }
 
-# The machine's own sources, which have the security archive; else all suites.
-# Sets RELEASE.
+# Search the machine's own apt sources, which include the security archive, and then all
+# suites. Sets RELEASE.
 find_release()
 {
 	local version=$1
@@ -82,13 +82,13 @@ find_release()
 	[ -n "$RELEASE" ] || die "no kernel $version in: $SUITES"
 }
 
-# needed_by PACKAGE PATTERN: those of its dependencies that match.
+# needed_by PACKAGE PATTERN: print the dependencies of PACKAGE that match PATTERN.
 needed_by()
 {
 	apt-cache depends --important "$1" | sed -nE "s/^ *\|?Depends: ($2)\$/\1/p"
 }
 
-# From 7.x on, image and modules are packages of their own.
+# Print the packages. From 7.x on, image and modules are separate packages.
 packages()
 {
 	local image=linux-image-$RELEASE-amd64 headers=linux-headers-$RELEASE-amd64
@@ -119,7 +119,8 @@ unpack()
 	done
 }
 
-# The headers' Makefile names its place on an installed system.
+# Move the files to their final paths. The Makefile of the headers contains the path that
+# it has on an installed system, so change this path.
 arrange()
 {
 	local into=$1 final=$2 name=$RELEASE-amd64

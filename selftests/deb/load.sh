@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# In a virtual machine whose kernel dkms has built the modules of hpcc-dkms for, and
-# where nothing of ours is loaded: their names are all that anybody has to know.
-# BOOT is the directory of the package's examples. For test_deb.sh, which boots it.
+# The modules of hpcc-dkms load when their names are used. test_deb.sh runs this script
+# in a virtual machine with the kernel for which dkms has built the modules. None of our
+# modules is loaded at first. BOOT is the directory of the package's examples.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -17,7 +17,7 @@ loaded()
 	[ -d "/sys/module/$1" ]
 }
 
-# Nothing of ours is loaded before a test, or after the last one.
+# Unload all of our modules.
 fresh()
 {
 	local name
@@ -28,7 +28,7 @@ fresh()
 	done
 }
 
-# The modules that run are those that dkms built, not some of the tree.
+# The loaded module is the one that dkms has built, not one of the tree.
 from_dkms()
 {
 	local file
@@ -39,7 +39,7 @@ from_dkms()
 	expect "version of $1" "$(cat "/sys/module/$1/version")" "$(modinfo -F version "$file")"
 }
 
-# congestion_control MODULE: it, and what it needs, have come
+# congestion_control MODULE: MODULE and its dependency are loaded
 congestion_control()
 {
 	loaded "$1" || fail "$1 was not loaded"
@@ -85,7 +85,7 @@ s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())' "
 	done
 }
 
-# The kernel asks for it under RTNL.
+# The kernel requests the module under RTNL.
 test_by_route()
 {
 	local name
@@ -100,7 +100,7 @@ test_by_route()
 	done
 }
 
-# Who may not load modules may not have one loaded.
+# A user who may not load modules cannot cause the kernel to load one.
 test_not_by_anybody()
 {
 	fresh
@@ -150,7 +150,7 @@ test_modules_load_d()
 	[ -d /proc/sys/net/hpcc ] || fail "no parameters"
 }
 
-# Without the other file: the setting loads the module.
+# Without the file of modules-load.d: the setting loads the module.
 test_sysctl_d()
 {
 	fresh

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# To be sourced by test_deb.sh: what dkms has built in ROOT, KVER, in a virtual machine
-# with the kernel that it was built for: load.sh, and signature.sh on a kernel that
-# takes signed modules only. Results of those become results of test_deb.sh;
-# those that do not come are missing in its plan.
+# To be sourced by test_deb.sh: test the modules that dkms has built in ROOT for the
+# kernel KVER, in a virtual machine with that kernel. load.sh runs there, and
+# signature.sh runs on a kernel that accepts only signed modules. Results of these
+# scripts become results of test_deb.sh; a missing result is missing in its plan, too.
 
-# tests_of SCRIPT: how many it has, from its last command
+# tests_of SCRIPT: print the number of its tests, from its last command
 tests_of()
 {
 	sed -n '/^ktap_main /,$p' "$TOP/selftests/deb/$1" | grep -ow 'test_[a-z_]*' | wc -l
 }
 
 LOAD_TESTS=$(tests_of load.sh)
-# Of signature.sh, without and with a key in the firmware.
+# The tests of signature.sh without a key in the firmware, and with one.
 ENFORCED='test_signed_by_debian test_unsigned test_unknown_key test_unknown_by_name'
 SECURE_BOOT='test_signed_by_debian test_unsigned test_unknown_key test_known_key
 	test_known_key_by_hand test_changed'
 
-# machine ARG...: of run.sh; TC_LIB_DIR has the package's plugin.
+# machine ARG...: call run.sh with these arguments. TC_LIB_DIR has the package's plugin.
 machine()
 {
 	TC_LIB_DIR=$(dirname "$(find "$ROOT/usr/lib" -name q_hpcc.so)") \
 		"$TOP/scripts/vm/run.sh" --tree "$ROOT" --timeout 600 "$@"
 }
 
-# Results of a script that was run there, as our own.
+# retell NAME: print the results of a script in the virtual machine as results of this test.
 retell()
 {
 	local line
@@ -53,25 +53,25 @@ load_modules()
 	retell load < "$WORK/load.log"
 }
 
-# The firmware of this package knows a key whose other half comes along: who
-# boots by it trusts that one, and none of Microsoft's.
+# The firmware of the package ovmf trusts this key, and no key of Microsoft. The package
+# also contains the private key.
 OVMF=/usr/share/OVMF
 OWN_KEY=/usr/share/ovmf/PkKek-1-snakeoil
 
-# module NAME: its file, as dkms has installed it
+# module NAME: print the file that dkms has installed
 module()
 {
 	find "$ROOT/lib/modules/$KVER/updates/dkms" -name "$1.ko*"
 }
 
-# serial_of CERTIFICATE: as modinfo has it of modules that its key has signed. The one of
-# OWN_KEY has no name.
+# serial_of CERTIFICATE: print the serial number in the format in which modinfo prints it
+# for a module that was signed with this key. The certificate of OWN_KEY has no name.
 serial_of()
 {
 	openssl x509 -in "$1" -noout -serial | sed -E 's/^serial=//; s/(..)/\1:/g; s/:$//'
 }
 
-# Our modules without a signature, with that of dkms' key, and with one of OWN_KEY's.
+# Create copies of our modules: unsigned, signed with the dkms key, and signed with OWN_KEY.
 sign_modules()
 {
 	local name file sign
@@ -84,14 +84,14 @@ sign_modules()
 		file=$(module "$name")
 		cp "$file" "$WORK/unknown"
 		[ "${file%.xz}" = "$file" ] || xz -d "$WORK/unknown/$name.ko.xz"
-		# The signature is no part of the object, and goes.
+		# strip removes the signature, because it is not part of the object.
 		strip -g -o "$WORK/unsigned/$name.ko" "$WORK/unknown/$name.ko"
 		cp "$WORK/unsigned/$name.ko" "$ROOT/debs/own"
 		in_root "/$sign" sha256 /debs/own/key /debs/own/certificate "/debs/own/$name.ko" || return
 	done
 }
 
-# dkms is told to sign by OWN_KEY, as Documentation/install.rst says.
+# Configure dkms to sign with OWN_KEY, as in Documentation/install.rst.
 dkms_own_key()
 {
 	local name
@@ -106,7 +106,7 @@ dkms_own_key()
 	done
 }
 
-# A kernel's tree as ROOT is one, but for who signed the kernel.
+# Create a kernel tree like ROOT, with a kernel that is signed with OWN_KEY.
 sign_kernel()
 {
 	local name
@@ -119,7 +119,7 @@ sign_kernel()
 		--output "$WORK/signed/vmlinuz" "$ROOT/vmlinuz"
 }
 
-# signatures NAME ARG...: the same tests on a kernel that is started otherwise
+# signatures NAME ARG...: run signature.sh on a kernel that run.sh starts with ARG
 signatures()
 {
 	local name=$1
@@ -141,7 +141,7 @@ secure_boot()
 		--qemu -drive --qemu "if=pflash,format=raw,unit=1,file=$WORK/vars"
 }
 
-# prepared FUNCTION: what it says is worth telling if it fails
+# prepared FUNCTION: run FUNCTION, and print its output if it fails
 prepared()
 {
 	"$1" > "$WORK/$1.log" 2>&1 && return

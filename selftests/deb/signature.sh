@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# In a virtual machine whose kernel takes signed modules only: by module.sig_enforce=1,
-# or as it was booted by Secure Boot, where the firmware knows a key, whose certificate
-# has the number SERIAL. Directories with the modules of hpcc-dkms: in UNSIGNED they
-# have no signature, in UNKNOWN that of a key that nobody knows, in OWN one by the
-# known key, which sign-file made. Where modprobe looks, dkms has signed them: by a key of
-# its own, or under Secure Boot by the known one. For test_deb.sh, which boots it.
+# Test the signatures of the modules of hpcc-dkms. test_deb.sh runs this script in a
+# virtual machine whose kernel accepts only signed modules: because of
+# module.sig_enforce=1, or because of Secure Boot. With Secure Boot the firmware trusts a
+# key, whose certificate has the serial number SERIAL. Three directories contain the
+# modules: unsigned (UNSIGNED), signed with an unknown key (UNKNOWN), and signed with the
+# trusted key by sign-file (OWN). dkms has signed the modules that modprobe finds: with
+# the trusted key under Secure Boot, otherwise with a key of its own.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -18,7 +19,7 @@ secure_boot()
 	grep -q 'secureboot: Secure boot enabled' "$DMESG"
 }
 
-# refuses WHAT LOG CMD...: the kernel does so, and says why
+# refuses WHAT LOG CMD...: CMD fails with the error WHAT, and the kernel log contains LOG
 refuses()
 {
 	local log=$2
@@ -28,7 +29,7 @@ refuses()
 	dmesg | grep -q "$log" || fail "dmesg: $(dmesg)"
 }
 
-# What is refused is so for its signature: one of the kernel's own is not.
+# The kernel accepts a module of its own, so it rejects our modules because of their signature.
 test_signed_by_debian()
 {
 	modprobe dummy numdummies=0
@@ -42,7 +43,7 @@ test_unsigned()
 		insmod "$UNSIGNED/hpcc_common.ko"
 }
 
-# signature FIELD MODULE: what the signature of that module says, which modprobe finds
+# signature FIELD MODULE: print a field of the signature of the module that modprobe finds
 signature()
 {
 	modinfo -F "$1" "$(modprobe --show-depends "$2" | awk '$1 == "insmod" { print $2 }' | tail -n 1)"
@@ -53,7 +54,7 @@ nothing_loaded()
 	! grep -E "hpcc|ldcp" /proc/modules || fail "something is loaded"
 }
 
-# dkms signs by a key of this machine, which nobody has told the firmware of.
+# dkms signs with a key of this machine, which the firmware does not know.
 test_unknown_key()
 {
 	expect "signer" "$(modinfo -F signer "$UNKNOWN/hpcc_common.ko")" "DKMS module signing key"
@@ -61,7 +62,7 @@ test_unknown_key()
 		insmod "$UNKNOWN/hpcc_common.ko"
 }
 
-# Nor do they come by name.
+# The kernel does not load these modules by their names either.
 test_unknown_by_name()
 {
 	expect "signer" "$(signature signer hpcc_common)" "DKMS module signing key"
@@ -104,7 +105,7 @@ test_known_key_by_hand()
 	our_modules | tac | xargs rmmod
 }
 
-# A bit that changed after it was signed.
+# A bit of the module changed after the module was signed.
 test_changed()
 {
 	secure_boot || fail "this is no Secure Boot"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Does the debug kernel see bugs? Runs on the host; "make check-debug" calls it for
-# User Mode Linux, "make check-smp" and "make check-kcsan", which set
-# HPCC_SMP_DEBUG, for kernels with several CPUs.
+# Cause one bug of each class, and check that the debug kernel reports it. This script
+# runs on the host. "make check-debug" calls it for User Mode Linux; "make check-smp" and
+# "make check-kcsan", which set HPCC_SMP_DEBUG, call it for kernels with several CPUs.
 set -uo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -15,9 +15,9 @@ ktap_whole "$@"
 WORK=$(mktemp -d /var/tmp/hpcc-bugs.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
-# Which kernel sees it, bug, and what it has to print. In the order in which one
-# guest can see them: lockdep turns itself off with its first report, and after
-# some of others.
+# The kernels that detect a bug, the bug, and the message that they must print. The order
+# matters in one guest: lockdep turns itself off after its first report, and after some
+# reports of other checks.
 BUGS='
 uml,kasan	locks	possible circular locking dependency
 uml,kasan	sleep	BUG: (sleeping function called from invalid context|scheduling while atomic)
@@ -38,7 +38,7 @@ build()
 	make -C "$1" "${how[@]}" M="$WORK" modules > "$WORK/log" 2>&1
 }
 
-# Each in a guest of its own, as these boot in no time.
+# Cause each bug in a guest of its own, because such a guest boots very fast.
 make_bugs_uml()
 {
 	local tree=$1 bug
@@ -50,7 +50,7 @@ make_bugs_uml()
 	done
 }
 
-# All in one.
+# Cause all bugs in one guest.
 make_bugs_smp()
 {
 	local tree=$1 bug
@@ -71,7 +71,7 @@ make_bugs_smp()
 	done
 }
 
-# make_bugs TREE BUG...: leave what the kernel says of each in WORK/BUG.
+# make_bugs TREE BUG...: cause each BUG, and write the kernel's messages to WORK/BUG.
 make_bugs()
 {
 	if [ -n "$SMP" ]; then
@@ -105,8 +105,8 @@ main()
 		if grep -qE "$want" "$WORK/$bug"; then
 			ktap_result 0 "$bug"
 		else
-			# What it did print must not be taken for a complaint of
-			# this test's own guest.
+			# Without colons, scripts/check does not take the output for an
+			# error of this test's own guest.
 			ktap_result 1 "$bug: not seen" "$(tail -n 20 "$WORK/$bug" | tr -d :)"
 		fi
 	done <<< "$list"

@@ -3,16 +3,16 @@
 #
 # run.sh STATE COLLECTION LINE...: inside a guest, run tests of the kernel's
 # own selftests. COLLECTION is a built tools/testing/selftests; a LINE is one of
-# tests.list. What a test prints stands between "# test NAME" and "# status N".
+# tests.list. The output of a test is between "# test NAME" and "# status N".
 #
-# STATE says what there is of ours, with modules from HPCC_MODDIR:
+# STATE selects which of our modules are loaded, from HPCC_MODDIR:
 #
-#	without		nothing
-#	loaded		all modules, which nobody uses
+#	without		none
+#	loaded		all modules, but they are not used
 #	used		hpcc is the default congestion control, and each veth that ip
 #			sets up has sch_hpcc
-#	dctcp		nothing, but dctcp is the default congestion control: as hpcc does,
-#			it has its connections marked ECT
+#	dctcp		none, but dctcp is the default congestion control: like hpcc it
+#			sends ECT packets
 set -u
 
 # shellcheck source=selftests/lib/ktap.sh
@@ -29,7 +29,7 @@ load()
 	done
 }
 
-# Qdiscs come with the first "up" of a device, as from a tool for networks.
+# Replace ip by a script that adds the qdisc when a device is first set up.
 wrap_ip()
 {
 	mkdir -p /tmp/bin
@@ -67,7 +67,7 @@ enter()
 	esac
 }
 
-# What a test has left is not the next one's business.
+# Delete the namespaces and devices of a test before the next test.
 clean_up()
 {
 	"$IP" -all netns del 2> /dev/null
@@ -84,7 +84,7 @@ run()
 
 	cd "$TREE/$2" || return
 	shift 3
-	# Those of tc-testing are files of cases.
+	# A test of tc-testing is a file with cases, not a program.
 	if [ "${program%.json}" != "$program" ]; then
 		set -- -f "$program"
 		program=./tdc.py

@@ -4,10 +4,10 @@
 # For KTAP scripts (ktap.sh) that test in network namespaces:
 #
 #	need_module NAME...	load modules
-#	ns_add NS...		make namespaces with lo up, deleted at the end
-#	veth_add NS DEV NS DEV	connect two namespaces, both ends up
-#	links			namespaces tx and rx connected by v0 and v0; nobody sends
-#				anything but the test
+#	ns_add NS...		create namespaces with lo up, and delete them at the end
+#	veth_add NS DEV NS DEV	connect two namespaces, with both ends up
+#	links			create namespaces tx and rx, connected by v0 and v0, on
+#				which only the test sends packets
 #
 # TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
 # are found in the tree unless set.
@@ -17,7 +17,7 @@
 HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 export TC_LIB_DIR=${TC_LIB_DIR:-$HPCC_TOP/qdisc}
 
-# load_file FILE: insmod it, after what it needs of ours and of the kernel's own.
+# load_file FILE: load a module, after the modules of ours and of the kernel that it needs.
 load_file()
 {
 	local name
@@ -28,8 +28,8 @@ load_file()
 	insmod "$1"
 }
 
-# load_module NAME: load it from HPCC_MODDIR, from the tree, or from where modprobe
-# looks, unless it is there already.
+# load_module NAME: load a module from HPCC_MODDIR, from the tree, or by modprobe, unless
+# it is already loaded.
 load_module()
 {
 	local name=$1 file
@@ -42,8 +42,8 @@ load_module()
 	modprobe -q "$name" || ktap_skip_all "needs module $name"
 }
 
-# need_module NAME...: load each. Tests make a congestion control the default of
-# their namespaces, which takes one that the first namespace allows.
+# need_module NAME...: load modules. Allow their congestion controls in the initial
+# namespace: otherwise a test cannot make one the default of its own namespace.
 need_module()
 {
 	local name allowed=/proc/sys/net/ipv4/tcp_allowed_congestion_control
@@ -86,8 +86,8 @@ links()
 	one_receiver rx v0
 }
 
-# one_receiver NS DEV: CPU 0 takes in all that comes. Else the CPU that sent does it
-# for a veth, and packets of different CPUs overtake each other behind the port.
+# one_receiver NS DEV: let CPU 0 receive all packets of a device. Otherwise the sending CPU
+# receives the packets of a veth, and packets of different CPUs overtake each other.
 one_receiver()
 {
 	# shellcheck disable=SC2016 # expanded in the namespace

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For scripts that test the qdisc hpcc at tx's end of the cable that "links" of
-# net.sh makes; sourced after net.sh.
+# For scripts that test the qdisc hpcc on v0 in the namespace tx, which "links" of net.sh
+# creates. To be sourced after net.sh.
 
 add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
 change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
-# refcnt is one more than the device has queues: those of a veth are as many as CPUs.
+# Remove refcnt, which depends on the number of CPUs: it is one more than the number of the
+# device's queues, and a veth has a queue for each CPU.
 show() { tc -n tx qdisc show dev v0 root | sed 's/ refcnt [0-9]*//'; }
 
-# json EXPRESSION: of q, the qdisc hpcc as tc -s -j shows it.
+# json EXPRESSION: print a Python expression of q, the qdisc hpcc in the output of tc -s -j.
 json()
 {
 	tc -n tx -s -j qdisc show dev v0 | python3 -c '
@@ -18,15 +19,15 @@ q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
 print(eval(sys.argv[1]))' "$1"
 }
 
-# Frames of 1000 bytes take 1024 with the default overhead: 8192 ns at 1 Gb/s.
+# Frames of 1000 bytes have 1024 bytes with the default overhead: 8192 ns at 1 Gb/s.
 SIZE=1000
-# shellcheck disable=SC2034 # used by whom sources this
+# shellcheck disable=SC2034 # used by the scripts that source this
 WIRE=1024
 
 queue_frames() { "$HPCC_TOP/selftests/net/frames/queue.py" tx:v0 rx:v0 "$@"; }
 
-# burst COUNT: send frames back to back; fills TIME and SEQ with when which of
-# them arrived.
+# burst COUNT: send frames back to back. Set TIME and SEQ to the arrival times and the
+# numbers of the frames, in the order of their arrival.
 burst()
 {
 	local out time seq
@@ -49,8 +50,8 @@ in_order()
 	done
 }
 
-# spaced WIRE_BYTES RATE_BYTES_PER_S: frames arrived at the whole nanoseconds
-# after the exact times.
+# spaced WIRE_BYTES RATE_BYTES_PER_S: fail unless the frames arrived at the exact times,
+# rounded up to whole nanoseconds.
 spaced()
 {
 	python3 - "$1" "$2" "${TIME[@]}" <<-'E' || fail "spacing"
@@ -69,8 +70,8 @@ spaced()
 	E
 }
 
-# while_queued COUNT CMD...: COUNT frames are queued, then CMD is run, then all
-# arrive; fills SEQ.
+# while_queued COUNT CMD...: run CMD while COUNT frames are queued, and wait until all have
+# arrived. Set SEQ to their numbers in the order of their arrival.
 while_queued()
 {
 	local out

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# scripts/check: does it count, and does it notice what is missing? Each case
-# feeds it programs that print something and compares its last line and status.
-# scripts/check-all likewise, with a scripts/check that only pretends.
+# Tests of scripts/check: it counts results, and detects missing results. Each case runs
+# it with programs that print fixed output, and compares its last line and its status.
+# Tests of scripts/check-all do the same, with a fake scripts/check.
 
 CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
 # shellcheck source=selftests/lib/ktap.sh
@@ -12,14 +12,14 @@ ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-# producer NAME SCRIPT: a test program
+# producer NAME SCRIPT: create a test program
 producer()
 {
 	printf '#!/bin/bash\n%s\n' "$2" > "$WORK/$1"
 	chmod +x "$WORK/$1"
 }
 
-# verdict NAME WANT GOT: the result of a test; both in one line
+# verdict NAME WANT GOT: print the result of a test. WANT and GOT have one line each.
 verdict()
 {
 	if [ "$2" = "$3" ]; then
@@ -29,7 +29,7 @@ verdict()
 	fi
 }
 
-# expect NAME STATUS LAST-LINE PRODUCER...
+# expect NAME STATUS LAST-LINE PRODUCER...: run scripts/check with these programs
 expect()
 {
 	local name=$1 status=$2 line=$3 rc=0 last
@@ -44,7 +44,8 @@ expect()
 	verdict "$name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
 
-# shown NAME LINES: of the last expect's screen, what is below the program's line
+# shown NAME LINES: compare the lines below that of the program on the screen of the last
+# expect
 shown()
 {
 	local name=$1 want=$2 got
@@ -53,13 +54,14 @@ shown()
 	verdict "$name" "$want" "$got"
 }
 
-# ended NAME WHY: of the last expect's program
+# ended NAME WHY: compare the limit that ended the program of the last expect
 ended()
 {
 	verdict "$1" "timed out after $2" "$(grep -o -m 1 'timed out after.*' "$WORK/log")"
 }
 
-# all NAME STATUS TABLE ROW...: the table without its head, columns a space apart
+# all NAME STATUS TABLE ROW...: run scripts/check-all. TABLE has no head, and a space
+# between columns.
 all()
 {
 	local name=$1 status=$2 table=$3 rc=0 got
@@ -82,7 +84,7 @@ all()
 	verdict "check-all: $name" "status $status and: ${table//$'\n'/, }" "status $rc and: ${got//$'\n'/, }"
 }
 
-# machine NAME STATUS LAST-LINE SCRIPT...: "check vm SCRIPT..." with a machine that only pretends
+# machine NAME STATUS LAST-LINE SCRIPT...: run "check vm SCRIPT..." with a fake machine
 machine()
 {
 	local name=$1 status=$2 line=$3 rc=0 last tree=$WORK/tree

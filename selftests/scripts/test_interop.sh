@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Today's modules and those of BEFORE talk to each other (interop.py). One kernel loads both, since
-# those of BEFORE are built under another name: hpc1 in place of hpcc, in all that a kernel
-# sees once only. What they put on the wire has no name in it.
+# Today's modules and the modules of commit BEFORE interoperate (interop.py). One kernel loads both,
+# because the modules of BEFORE are built with the name hpc1 in place of hpcc, so that no name exists
+# twice in the kernel. Packets do not contain this name.
 set -uo pipefail
 
 TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -14,7 +14,8 @@ BEFORE=7b92397df2d1
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-# before: its modules and tc plugin, built by its own script; prints where they are.
+# before TREE: build the modules and the tc plugin of BEFORE with the script of that commit, and
+# print their directory.
 before()
 {
 	local path

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Names of tests as arguments of a test program: those run, in their order; one that
-# there is not ends it with status 2 and a list.
+# Names of tests as arguments of a test program: the program runs the named tests in this
+# order. If a test does not exist, it prints a list of all tests and ends with status 2.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)
@@ -11,7 +11,8 @@ trap 'rm -rf "$WORK"' EXIT
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
 
-# expect_output STATUS WORDS COMMAND...: its status, and its output's lines joined by "|"
+# expect_output STATUS WORDS COMMAND...: compare the status of COMMAND, and the lines of its
+# output joined by "|"
 expect_output()
 {
 	local status=$1 words=$2 out rc=0
@@ -39,7 +40,7 @@ shell()
 		expect_output 2 "$none" env KTAP_ONLY=c bash "$WORK/shell.sh"
 }
 
-# What main() of ktap.py would run.
+# Print the tests that main() of ktap.py would run.
 python()
 {
 	local none="KTAP version 1|Bail out! no test c; there are a b"
@@ -82,7 +83,7 @@ check()
 			"$TOP/scripts/check" style nonsense
 }
 
-# Programs that run as a whole say so.
+# Programs that cannot run single tests refuse names of tests.
 whole()
 {
 	local file

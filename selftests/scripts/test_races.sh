@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# scripts/vm/races.awk: which of a kernel's words it keeps.
+# scripts/vm/races.awk: the kernel messages that it prints.
 
 HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=selftests/lib/ktap.sh
@@ -9,14 +9,14 @@ HERE=$(dirname "$(readlink -f "$0")")
 
 LINE='[   12.345678] =================================================================='
 
-# What is left of standard input; neither time nor the complaint's own words, as
-# who reads this log would take them for a complaint.
+# Print the messages that races.awk prints, without times. Change "BUG: " and "WARNING: ",
+# because scripts/check would take them for messages of this test's own kernel.
 kept()
 {
 	awk -f "$HERE/../../scripts/vm/races.awk" | sed -E 's/^\[[^]]*\] //; s/BUG: /bug /; s/WARNING: /warning /'
 }
 
-# report WHAT LINE...: as the kernel prints it
+# report WHAT LINE...: print a report in the format of the kernel
 report()
 {
 	echo "$LINE"

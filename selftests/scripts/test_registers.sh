@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # scripts/uml/patches: a process of the guest keeps its registers over system calls,
-# signals, forks, page faults and turns of its threads.
+# signals, forks, page faults and switches between its threads.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# scripts/style: a check that could not do its work has not passed.
+# scripts/style: a check whose program fails or is missing does not pass.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=selftests/lib/ktap.sh
@@ -10,7 +10,7 @@ ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-# style STATUS LAST-LINE CHECK [DIR]: with DIR in place of /usr/bin
+# style STATUS LAST-LINE CHECK [DIR]: run CHECK, with DIR in place of /usr/bin
 style()
 {
 	local status=$1 last=$2 out rc=0
@@ -20,7 +20,7 @@ style()
 	[ "$rc" = "$status" ] && [ "${out##*$'\n'}" = "$last" ]
 }
 
-# broken PROGRAM [gone]: print a /usr/bin whose PROGRAM ends at once, or is not there
+# broken PROGRAM [gone]: print a copy of /usr/bin whose PROGRAM fails at once, or is missing
 broken()
 {
 	mkdir -p "$WORK/$1"

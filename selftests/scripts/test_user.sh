@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# "make demo" as an ordinary user of Debian types it: another uid than root's, a home
-# and a copy of the tree of his own, no sbin on the PATH. The guests' kernels are
-# those of this test's caller; all else is built.
+# "make demo" as an ordinary user of Debian runs it: not as root, with an own home and an
+# own copy of the tree, and without sbin in PATH. The kernels of the guests are those of
+# the user who runs this test; all other programs are built.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 # shellcheck source=selftests/lib/ktap.sh
@@ -25,12 +25,12 @@ bytes = "300KB"'
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
-	# What is mounted there is the caller's.
+	# The mounted kernels belong to the user who runs this test: do not delete them.
 	[ ${#KERNELS[@]} = 0 ] || umount "${KERNELS[@]}" || return
 	rm -rf "$WORK"
 }
 
-# as_user [NAME=VALUE]... COMMAND...: in the copy of the tree
+# as_user [NAME=VALUE]... COMMAND...: run COMMAND as that user in the copy of the tree
 as_user()
 {
 	local -a who=()
@@ -40,7 +40,7 @@ as_user()
 	 "${who[@]}" env -i HOME="$WORK/home" PATH=/usr/local/bin:/usr/bin:/bin "$@" < /dev/null)
 }
 
-# make_home KERNEL...: a home, a tree, and the kernels in its cache.
+# make_home KERNEL...: create a home, a tree, and a cache with the kernels
 make_home()
 {
 	local cache=$WORK/home/.cache/hpcc kernel
@@ -76,7 +76,7 @@ same_results()
 		     <(grep -v '"finished"\|"seconds"\|"commit"' "$WORK/home/tree/out/demo/results.json")
 }
 
-# Directories that he may not read are not there; nobody complains.
+# The guest does not show directories that the user may not read, and prints no error.
 guest()
 {
 	local out
@@ -86,7 +86,7 @@ guest()
 	[ "$out" = $'0\n/usr' ]
 }
 
-# As far as the source is unpacked.
+# With an empty cache: run until the source of the kernel is unpacked.
 empty_cache()
 {
 	local out
@@ -100,7 +100,7 @@ empty_cache()
 		! grep -q 'not found\|denied' <<< "$out"
 }
 
-# What differs between users: the cache, captures, namespaces.
+# Run the tests of features that depend on the user: the cache, captures, namespaces.
 tests_of_lab()
 {
 	as_user selftests/lab/test_commands.py CommandLine && as_user selftests/lab/test_traffic.py iperf3 &&
@@ -111,7 +111,7 @@ main()
 {
 	local tree lab
 
-	# A mount of root's ends with this script.
+	# As root: the mounts disappear when this script ends.
 	if [ "$(id -u)" = 0 ] && [ -z "${TEST_USER_MOUNTS:-}" ]; then
 		rmdir "$WORK"
 		TEST_USER_MOUNTS=1 exec unshare -m "$0"

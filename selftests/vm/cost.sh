@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a packet costs in the qdisc hpcc, beside fq_codel, in counted instructions:
-# a guest whose CPU takes a nanosecond for each (scripts/vm/run.sh --icount), and
-# cost/hpcc_cost.c. Runs on the host; "make check-cost" calls it.
+# Count the instructions for a packet in the qdisc hpcc, and in fq_codel for comparison.
+# cost/hpcc_cost.c measures them in a guest whose CPU takes a nanosecond for each
+# instruction (scripts/vm/run.sh --icount). This script runs on the host;
+# "make check-cost" calls it.
 set -uo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 WORK=$(mktemp -d /var/tmp/hpcc-cost.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
-# In the guest: one line for each kind of packet and number of packets that wait.
+# Write the script for the guest. It prints a line for each kind of packet and each number
+# of waiting packets.
 write_job()
 {
 	cat > "$WORK/job" <<- 'END'
@@ -51,13 +53,13 @@ write_job()
 	END
 }
 
-# cost QDISC PACKET BATCH: whole instructions.
+# cost QDISC PACKET BATCH: print the number of instructions, rounded down.
 cost()
 {
 	sed -n "s/^$1 $2 batch $3: \([0-9]*\)\..* lost 0$/\1/p" "$WORK/out"
 }
 
-# result NR NAME: by the status of what ran last.
+# result NR NAME: print a result by the status of the last command.
 result()
 {
 	if [ "$?" = 0 ]; then
@@ -68,7 +70,7 @@ result()
 	failed=1
 }
 
-# A packet that is not stamped costs no more than in fq_codel.
+# A packet without a request needs at most as many instructions as in fq_codel.
 no_dearer()
 {
 	local packet batch ours theirs

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Ports whose device has a driver of a real card, or of a virtual one, with rings,
-# interrupts, TSO and byte queue limits: pairs of devices that QEMU emulates, each pair
-# joined by a cable. Where root may make TAP devices, in a network namespace of its own,
-# one more pair: virtio with several queues and TSO, which QEMU's cables have not.
-# Runs on the host; card/card.py judges in the guest. "make check-nic" calls it.
+# Test ports on devices with drivers of real or virtual network cards, which have rings,
+# interrupts, TSO and byte queue limits. QEMU emulates pairs of cards, and a cable
+# connects the cards of each pair. If root may create TAP devices, in a network namespace
+# of this script, there is one more pair: virtio with several queues and TSO, which the
+# cables of QEMU do not support. This script runs on the host and starts card/card.py in
+# the guest. "make check-nic" calls it.
 set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
@@ -13,7 +14,7 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 DRIVERS=(e1000e vmxnet3 virtio-net-pci)
 QUEUES=2
 
-# A bridge of the host's and two TAP devices, in the namespace that this script is in.
+# Create a bridge and two TAP devices in the namespace of this script.
 tap_pair()
 {
 	local end
@@ -37,7 +38,7 @@ tap_options()
 	done
 }
 
-# guest TREE TOOLS: runs the tests.
+# guest TREE TOOLS: run the tests in a guest.
 guest()
 {
 	local tree=$1 tools=$2 driver hub=0 end taps=0
