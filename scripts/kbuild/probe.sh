@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# probe.sh PROBES CACHE GENERATED COMPILER [FLAG]...: tell facts about a kernel
-# by compiling. Prints -DHPCC_PROBED and one -DHAVE_X for each probe that
-# compiles; nothing, and the compiler's message, where not even an empty one does.
+# probe.sh PROBES CACHE GENERATED COMPILER [FLAG]...: find out facts about a kernel
+# by compiling. Prints -DHPCC_PROBED and one -DHAVE_X for each probe that compiles. If
+# even an empty probe does not compile, prints only the compiler's message.
 #
-# PROBES has one probe per line: "HAVE_X header.h C declarations". Answers are
-# kept in the file CACHE as long as the probes, the compiler's command line and
-# the kernel's version and configuration (below GENERATED) stay what they are.
+# PROBES has one probe per line: "HAVE_X header.h C declarations". The results are
+# kept in the file CACHE until the probes, the compiler's command line, or the
+# kernel's version or configuration (below GENERATED) change.
 set -u
 
 compiles()

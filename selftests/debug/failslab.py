@@ -1,12 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Each allocation that is made on our behalf fails once: what was asked for
-fails as a whole and leaves nothing, or goes on without; connections live on.
-kmemleak looks at what is left when the guest ends.
+"""Each allocation of our modules fails once. The operation then fails as a whole and
+leaves nothing behind, or continues without the memory; connections continue.
+kmemleak checks for leaks when the guest ends.
 
-Where one system call does it all, /proc/self/fail-nth counts what it allocates,
-whoever asks. Elsewhere failslab looks for our code in the call trace, and
-counts bytes: the first allocation beyond them fails.
+If one system call makes all allocations, /proc/self/fail-nth counts all allocations of
+this call. Otherwise failslab searches the call trace for our code, and counts bytes:
+the first allocation beyond a number of bytes fails.
 """
 
 import ctypes
@@ -82,7 +82,7 @@ class Faults:
         write(self.dir + "probability", probability)
 
     def left(self):
-        """Return how many may still fail."""
+        """Return the number of allocations that may still fail."""
         return int(read(self.dir + "times"))
 
     def stop(self):
@@ -103,7 +103,7 @@ def text_of(module):
 
 
 def range_of(symbol):
-    """Return the address of a kernel function."""
+    """Return the address range of a kernel function."""
     symbols = sorted((int(line.split()[0], 16), line.split()[2])
                      for line in read("/proc/kallsyms").splitlines() if line.split()[1] in "tT")
     at = [name for _, name in symbols].index(symbol)
@@ -124,8 +124,8 @@ class Nth:
         defer(os.close, self.fd)
 
     def each(self, call, undo):
-        """Call with each allocation failing in turn, and call undo(error) after each. Return how
-        many failures made the call fail, and how many did not.
+        """Repeat the call, each time with the failure of another allocation, and call undo(error)
+        after each. Return the numbers of failures that made the call fail, and that did not.
         """
         errors = 0
         for number in range(1, STEPS_MAX):
@@ -166,7 +166,7 @@ def remove(module):
 
 
 def files(ns, module):
-    """Return what a module shows in a namespace."""
+    """Return the files that a module shows in a namespace."""
     with ns:
         return [path for path in FILES.get(module, []) if os.path.exists(path)]
 

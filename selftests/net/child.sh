@@ -220,8 +220,8 @@ test_fair_sfq()
 	turns "1 1 2 1 2 1 2 1 2 1 2"
 }
 
-# The second frame is 10 times the burst that tbf lets pass at once; the link is free,
-# and the child keeps packets back.
+# The second frame is 10 times the burst that tbf sends at once. So the child delays packets
+# while the link is free.
 test_child_that_paces()
 {
 	local i
@@ -297,7 +297,7 @@ test_limit()
 
 MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
 
-# What the child holds counts by the least that it may take, 512 bytes a packet and more.
+# Packets in the child count with the least memory that they can use: at least 512 bytes each.
 test_memory()
 {
 	local max

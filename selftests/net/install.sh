@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Documentation/install.rst: the examples for boot, and that what it tells about a
-# module in use finds each kind of user.
+# Documentation/install.rst: the examples for boot, and the commands that find each kind
+# of user of a module.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -13,13 +13,13 @@ need_module tcp_hpcc tcp_ldcp sch_hpcc
 
 BOOT=$HPCC_TOP/Documentation/boot
 
-# users MODULE: how many it has
+# users MODULE: print the number of its users
 users()
 {
 	awk -v module="$1" '$1 == module { print $3 }' /proc/modules
 }
 
-# listen CC: a listener in namespace a, until the test ends
+# listen CC [BOUND]: create a socket in namespace a until the test ends; with BOUND it listens
 listen()
 {
 	ip netns exec a python3 -B -c '
@@ -40,7 +40,7 @@ test_sysctl_d()
 	expect "default" "$(ip netns exec a sysctl -n net.ipv4.tcp_congestion_control)" hpcc
 }
 
-# What stands there to be chosen works, too.
+# The settings that are comments in the file also work.
 test_sysctl_d_comments()
 {
 	ns_add a
@@ -60,7 +60,7 @@ test_modules_load_d()
 	done
 }
 
-# in_use MODULE BEFORE: it has one user more, and cannot be unloaded
+# in_use MODULE BEFORE: it has one user more than BEFORE, and cannot be unloaded
 in_use()
 {
 	expect "users of $1" "$(users "$1")" $(($2 + 1))

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# LDCP's marking (qdisc/core/mark.c): which packets are marked and dropped at which
-# queue, how often, what becomes of their bytes; thresholds derived from B;
-# values that are refused; counters.
+# LDCP's marking (qdisc/core/mark.c): the packets that are marked and dropped at each
+# queue length, their fraction and their bytes; thresholds derived from B; values that
+# are refused; counters.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -16,17 +16,18 @@ need_module sch_hpcc
 
 HERE=$(dirname "$0")
 
-# What qdisc/core/mark.c derives from B: ns, and packets at least. Read by name.
+# Thresholds that qdisc/core/mark.c derives from B: ns, and minimum number of packets.
+# in_force reads them by name.
 # shellcheck disable=SC2034
 {
 	KMIN=(1000 4)
 	KMAX=(5000 16)
 	KNONECT=(8000 24)
 }
-# Of the links' MTU, with header and overhead.
+# Bytes of a packet of the links' MTU, with header and overhead.
 PACKET=$((1500 + 14 + 24))
 
-# setup [OPTION...]: for frames of any size, through a qdisc of 8 MB.
+# setup [OPTION...]: create links for frames of any size, and a qdisc of 8 MB.
 setup()
 {
 	local ns
@@ -62,7 +63,7 @@ test_clones()
 	tc -n tx qdisc del dev v0 root
 	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% ||
 		skip "needs netem"
-	# The copy of the first frame waits, with 84 bytes.
+	# The copy of the first frame is queued and counts as 84 bytes.
 	tc -n tx qdisc add dev v0 parent 9:1 hpcc rate 1kbit nostamp \
 		marking ldcp kmin 0 kmax 85b pmax 0
 	mark clones
@@ -70,7 +71,7 @@ test_clones()
 
 # ---- options ----
 
-# in_force RATE_BYTES LIMIT: what the thresholds of a link come to.
+# in_force RATE_BYTES LIMIT: print the effective thresholds of a link.
 in_force()
 {
 	local name bytes out=()
@@ -106,18 +107,18 @@ test_derived()
 	done
 	change rate 0 bandwidth 100gbit limit 1mb
 	expect "of bandwidth" "$(thresholds)" "$(in_force 12500000000 1048576)"
-	# A change that names them not leaves explicit ones alone.
+	# A change without thresholds keeps explicit thresholds.
 	change bandwidth 0 rate 100gbit kmax 70000b
 	change rate 200gbit
 	expect "explicit kmax" "$(json 'q["options"]["kmax"]')" 70000
 	change kmax 0
 	expect "derived again" "$(thresholds)" "$(in_force 25000000000 1048576)"
-	# A derived kmin is no reason to refuse a low kmax.
+	# A low kmax is accepted, and reduces a derived kmin.
 	change kmax 1000b
 	expect "kmin gives way" "$(json 'q["options"]["kmin"]')" 1000
 }
 
-# The floors follow the MTU, without a change of the qdisc.
+# The minimum thresholds follow the MTU, without a change of the qdisc.
 test_derived_from_mtu()
 {
 	links
@@ -127,7 +128,7 @@ test_derived_from_mtu()
 	expect "thresholds" "$(thresholds)" "$(in_force 125000000 1048576)"
 }
 
-# A device that comes up slower: what was configured stays.
+# If the device becomes slower, configured thresholds stay.
 test_derived_from_device()
 {
 	command -v ethtool >/dev/null || skip "needs ethtool"
@@ -173,7 +174,7 @@ test_show()
 	expect "pmax forgotten" "$(json 'q["options"]["pmax"]')" 1
 }
 
-# What goes together is judged after the change is merged with what is there.
+# The kernel checks the values of a change together with the existing values.
 test_refused_change()
 {
 	local before
@@ -195,12 +196,12 @@ test_refused_change()
 	refused "need marking ldcp" change marking off pmax 0.1
 	refused "kmax: has to be at most limit" change node 9 port 9 marking ldcp limit 60000b
 	expect unchanged "$(show)" "$before"
-	# Both at once are judged together.
+	# Values of the same change are checked together.
 	change limit 3000b kmin 1000b kmax 3000b knonect 3000b
 	change limit 1mb kmin 500kb kmax 600kb
 }
 
-# A packet that is dropped or marked, as text and as JSON.
+# The counters of dropped and marked packets, as text and as JSON.
 test_statistics()
 {
 	local text

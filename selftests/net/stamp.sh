@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Telemetry on crafted frames (qdisc/stamp/stamp.c): what must not be touched leaves
-# as it came, what is stamped has the record that the layout says and a right
-# checksum. frames/stamp.py builds, sends, receives and judges them; tshark judges
-# the checksums once more.
+# Telemetry on crafted frames (qdisc/stamp/stamp.c): frames without a request leave
+# unchanged, and stamped frames have the record that protocol.rst describes and a correct
+# checksum. frames/stamp.py builds, sends, receives and checks them; tshark also checks
+# the checksums.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -13,7 +13,7 @@ need_root
 need_command python3 ip tc
 need_module sch_hpcc
 
-# setup [OPTION...]: tx and rx connected, tx through the qdisc.
+# setup [OPTION...]: connect tx and rx, with the qdisc on the device of tx.
 setup()
 {
 	links
@@ -50,7 +50,7 @@ test_stamped()
 	frames tx:v0 rx:v0 stamped
 }
 
-# offset TX RX: what a port adds to ts and tx, in TS and BUSY.
+# offset TX RX: set TS and BUSY to the offsets that a port adds to ts and tx.
 offset()
 {
 	local out
@@ -59,7 +59,7 @@ offset()
 	read -r TS BUSY <<<"$out"
 }
 
-# How far apart two numbers are, modulo 2^20.
+# distance A B: print the distance of two numbers, modulo 2^20.
 distance()
 {
 	local d=$((($1 - $2) & 1048575))
@@ -67,12 +67,12 @@ distance()
 	echo $((d < 524288 ? d : 1048576 - d))
 }
 
-# Clocks are read some ns before a frame starts.
+# Allow some ns, because clocks are read shortly before a frame starts.
 same() { [ "$(distance "$1" "$2")" -le 100 ] || fail "$1 and $2 are of one port"; }
 other() { [ "$(distance "$1" "$2")" -gt 100 ] || fail "$1 and $2 are related"; }
 
-# Neither the host's clock nor what was sent before, nor what another port says; a
-# qdisc that takes another's place goes on as if it were that one.
+# The offsets are not derived from the host's clock, from earlier traffic, or from another
+# port. A qdisc that replaces another one of the same port has the same offsets.
 test_offsets()
 {
 	local ts busy
@@ -169,7 +169,7 @@ test_gso_whole()
 	frames tx:v0 rx:v0 gso whole
 }
 
-# Only a port that shapes or marks splits, or one where the whole does not fit.
+# A port splits a GSO packet only if it shapes or marks, or if the packet does not fit.
 test_gso_without_request()
 {
 	setup rate 0

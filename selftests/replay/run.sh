@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Golden traces through hpcc-replay, and traces that it must not accept.
+# hpcc-replay with golden traces, and with traces that it must reject.
 #
 # usage: run.sh [TRACE.csv|TRACE.csv.xz]...	default: those in traces/
 #
-# The first trace is also edited, row 40 or line 7: it is to have one hop.
+# The tests also edit row 40 or line 7 of the first trace, so this trace must have one hop.
 #
 # shellcheck disable=SC2016	# sed and awk programs, nothing to expand
 
@@ -16,7 +16,7 @@ readonly REPLAY=${HPCC_REPLAY:-$HERE/../../tools/hpcc-replay}
 # shellcheck source=selftests/lib/ktap.sh
 . "$HERE/../lib/ktap.sh"
 
-# expect NAME STATUS PATTERN ARG...: run with ARGs, compare exit and output.
+# expect NAME STATUS PATTERN ARG...: run hpcc-replay, and compare its exit status and output.
 expect()
 {
 	local name=$1 status=$2 pattern=$3 out got
@@ -32,8 +32,7 @@ $out"
 	fi
 }
 
-# rejects NAME PATTERN SED: the trace, edited, is unusable, and says so in one
-# line.
+# rejects NAME PATTERN SED: hpcc-replay rejects the edited trace, with one line of output.
 rejects()
 {
 	local name=$1 pattern=$2 edit=$3 out got
@@ -49,8 +48,7 @@ rejects()
 	fi
 }
 
-# differs NAME AWK: the trace with one field of row 40 changed is replayed and
-# found different.
+# differs NAME AWK: change a field in row 40 of the trace; hpcc-replay must find a difference.
 differs()
 {
 	local name=$1 edit=$2
@@ -72,8 +70,8 @@ golden()
 		"^$name dU=[0-9.]+e[-+][0-9]+ dW=[0-9.]+e[-+][0-9]+\$" "$trace"
 }
 
-# What an integer core reached when this was written is far within the limits
-# that hpcc-replay has by default: a loss of precision shall not pass as noise.
+# These limits are much stricter than the default limits of hpcc-replay. The integer
+# arithmetic meets them, so the test detects a loss of precision.
 precise()
 {
 	expect "precision: dU <= 1e-7, dW <= 1e-6" 0 "" \

@@ -11,12 +11,12 @@ from lib.ktap import expect, expect_in, main
 from lib.path import DELAY, MBPS, Path
 from lib.tcp import get_cc, pattern, transfer
 
-# The maxStage of before: flows of one law share the link.
+# The maxStage of the earlier commit, so that all flows on the link use the same law.
 LAW = {"max_stage": 5}
 # A host's link is faster than a switch's: no telemetry reports the queue of the host's own port, so
 # W would not fall while the packets wait there.
 HOST_MBPS = 2 * MBPS
-# Parameters of today's host that decide what it puts on the wire.
+# Parameters of today's host that change its packets.
 SETTINGS = (
     {"sample": 0},
     {"sample": 8},
@@ -31,7 +31,7 @@ BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored
 
 
 def mode_and_hops(ns, name):
-    """Of the only flow of a module; the old one has a file of them."""
+    """Return mode and hops of the only flow of a module. The old module lists flows in a file."""
     if name == "hpcc":
         flow = ns.flow()
         return flow["mode"], flow["hops"]
@@ -40,7 +40,7 @@ def mode_and_hops(ns, name):
 
 
 def between(client, server, version=4, stamp="stamp", **setting):
-    """Each end sends over a switch of today and one of before, and runs telemetry of both."""
+    """Each end sends over a switch of today and an earlier one, and uses the telemetry of both."""
     path = Path(version, cc=(client, server), **LAW, **setting)
     for dev in "left", "right":
         path.change(1, f"hpcc {stamp}", dev)
@@ -59,14 +59,14 @@ def between(client, server, version=4, stamp="stamp", **setting):
     goodput = 8 * NBYTES * TRANSFERS / (time.monotonic() - began) / 1e6
     for sock, ns, name in zip(ends, path.hosts, (client, server)):
         what = f"{name}, {client} to {server}, {setting}, {stamp}"
-        # The other module is there, but has nothing to do with this end.
+        # The other module is loaded, but this end does not use it.
         counters = ns.counters(name)
         print(f"# {what}: {goodput:.0f} Mbit/s, {counters['forward_sent']} requests, "
               f"{counters['echo_received']} echoes")
         expect(what, (get_cc(sock), *mode_and_hops(ns, name)), (name, "telemetry", 2))
         expect(f"{what}: went wrong", {key: counters[key] for key in BAD if counters[key]}, {})
-    # Data of one way and ACKs of the other share 0.95 of a link, or all of it where it is quiet. Of
-    # 1538 bytes on the wire 1420 are payload, or 1448 where data carry no requests.
+    # Data of one direction and ACKs of the other share 0.95 of a link, or the whole link if the link
+    # is quiet. Of 1538 bytes on the link 1420 are payload, or 1448 if data carry no requests.
     payload = 1448 if setting.get("carry") else 1420
     expect_in(f"goodput, {client} to {server}, {setting}", goodput,
               (0.75 if client == server else 0.7) * MBPS,
@@ -88,8 +88,8 @@ def test_before_at_both_ends():
 
 
 def test_quiet_switch():
-    """Hosts of before do not hear of a switch that writes on congestion only; of the other one
-    they do.
+    """A switch that writes only on congestion sends no reports to earlier hosts; the other switch
+    does.
     """
     for client, server in ("hpc1", "hpcc"), ("hpcc", "hpc1"), ("hpc1", "hpc1"):
         between(client, server, stamp="stamp above 10kb")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of <hpcc/law/algo.h> share: a connection and its samples. */
+/* Common part of the tests of <hpcc/law/algo.h>: a connection and its samples. */
 #ifndef HPCC_TEST_ALGO_H
 #define HPCC_TEST_ALGO_H
 
@@ -28,8 +28,8 @@ static inline struct hpcc_params params(u32 max_stage)
 	return p;
 }
 
-/* So many links, all 0. They are freed when 8 others have been asked for, which is more than
- * a test has at a time; on the heap, so that ASan sees what is beyond them.
+/* Return an array of links, all 0. It is freed after 8 more calls; no test uses so many arrays at a
+ * time. It is on the heap, so that ASan detects an access beyond its end.
  */
 static inline struct hpcc_link *new_links(u32 nr)
 {
@@ -43,7 +43,7 @@ static inline struct hpcc_link *new_links(u32 nr)
 	return *L;
 }
 
-/* A new connection, with links for the longest path. */
+/* Return a new connection, with links for the longest path. */
 static inline struct hpcc_algo begun(const struct hpcc_params *p)
 {
 	struct hpcc_algo a;
@@ -54,7 +54,7 @@ static inline struct hpcc_algo begun(const struct hpcc_params *p)
 	return a;
 }
 
-/* A copy that has links of its own. */
+/* Return a copy of a connection, with a copy of its links. */
 static inline struct hpcc_algo copy_of(const struct hpcc_algo *a)
 {
 	struct hpcc_algo copy = *a;
@@ -64,7 +64,7 @@ static inline struct hpcc_algo copy_of(const struct hpcc_algo *a)
 	return copy;
 }
 
-/* They are equal, their links too; and these are not the same memory. */
+/* Both connections and their links are equal, and the arrays of links are different. */
 static inline void assert_equal(const struct hpcc_algo *a, const struct hpcc_algo *b)
 {
 	struct hpcc_algo copy = *a;
@@ -76,7 +76,7 @@ static inline void assert_equal(const struct hpcc_algo *a, const struct hpcc_alg
 	assert_memory_equal(&copy, b, sizeof(copy));
 }
 
-/* A connection whose first ACK, of bytes 0 .. 999, is behind it. */
+/* Return a connection that has processed its first ACK, of bytes 0 .. 999. */
 static inline struct hpcc_algo started(const struct hpcc_params *p)
 {
 	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000,
@@ -88,7 +88,7 @@ static inline struct hpcc_algo started(const struct hpcc_params *p)
 	return a;
 }
 
-/* The next sample of the link that started() knows. */
+/* Return the next sample of the link of started(). */
 static inline struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx,
 				      u64 qlen)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * selftests/captures/: packets as hosts and switches make them, by the code that the modules
- * share. They are compared with what is in the tree; with HPCC_CAPTURES_WRITE in the environment
- * ("make captures") they are written there.
+ * selftests/captures/: packets as hosts and switches create them. The test creates them with the
+ * shared code of the modules, and compares them with the files in the tree. If the environment
+ * contains HPCC_CAPTURES_WRITE ("make captures"), it writes these files instead.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define PAYLOAD		8
 #define GBIT_100	100000000000ULL
 
-/* A file, little endian, as it grows. */
+/* The content of a file so far, little endian. */
 struct pcap {
 	u8 bytes[4096];
 	u32 len;
@@ -30,10 +30,10 @@ struct pcap {
 struct frame {
 	u8 p[512];
 	u32 len;
-	u32 hlen;	/* of the hop-by-hop header */
+	u32 hlen;	/* length of the hop-by-hop header */
 };
 
-/* What hosts differ in; a host's segment has an option of ours, or two. */
+/* The parts of a segment that differ between segments. It has one or two options of ours. */
 struct segment {
 	bool back;	/* from host 2 to host 1 */
 	u8 flags;
@@ -64,7 +64,7 @@ static void begin(struct pcap *c)
 	put_le32(c, 1);		/* Ethernet */
 }
 
-/* The next frame, a millisecond behind the last one. */
+/* Add a frame, with a time of one millisecond after the last one. */
 static void add(struct pcap *c, const struct frame *f)
 {
 	put_le32(c, 0);
@@ -95,7 +95,7 @@ static void checksum(struct frame *f)
 	put_unaligned_be16(~(check + (check >> 16)), th + 16);
 }
 
-/* A segment behind a hop-by-hop header of @hlen bytes, all of it but that. */
+/* Build a frame with a segment, but leave the hop-by-hop header of @hlen bytes empty. */
 static void build(struct frame *f, u32 hlen, const struct segment *s)
 {
 	static const u16 ports[] = { 40000, 5000 };
@@ -155,7 +155,7 @@ static const struct hpcc_ioam_node nodes[] = {
 	  .tx_bytes = 1000000 },
 };
 
-/* A node of a switch goes into the trace. */
+/* A switch writes its node data into the trace. */
 static void fill(struct frame *f, const struct hpcc_ioam_node *n)
 {
 	u8 *hop = f->p + HOP_AT;
@@ -167,7 +167,7 @@ static void fill(struct frame *f, const struct hpcc_ioam_node *n)
 	hpcc_ioam_write(hop + at, len, n);
 }
 
-/* Switch 3, and 4 behind it, write into the option. */
+/* Switch @node (3, then 4) writes a record into the option. */
 static void stamp_of(struct frame *f, u32 node)
 {
 	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
@@ -180,7 +180,7 @@ static void stamp_of(struct frame *f, u32 node)
 	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
 }
 
-/* A switch has responded to the request. */
+/* Mark the request as answered, as a switch does when it responds. */
 static void answer(struct frame *f)
 {
 	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
@@ -214,7 +214,7 @@ static void push(struct frame *f, const struct hpcc_int_hop *hop)
 	checksum(f);
 }
 
-/* Open @n bytes in front of offset @at, and count them in the IPv6 header. */
+/* Insert @n zero bytes at offset @at, and add them to the length in the IPv6 header. */
 static u8 *open_at(struct frame *f, u32 at, u32 n)
 {
 	memmove(f->p + at + n, f->p + at, f->len - at);
@@ -224,7 +224,7 @@ static u8 *open_at(struct frame *f, u32 at, u32 n)
 	return f->p + at;
 }
 
-/* A host has IFA carry a request. */
+/* A host sends a request by IFA. */
 static void wrap(struct frame *f, u8 nodes)
 {
 	u32 hlen = (f->p[HOP_AT + 12] >> 4) * 4;
@@ -247,7 +247,7 @@ static void push_ifa(struct frame *f, const struct hpcc_ifa_hop *hop)
 	hpcc_ifa_push(p + t.md, &t, hop);
 }
 
-/* A host's port pushes a CSIG tag onto a frame that asks for a signal. */
+/* A host's port pushes a CSIG tag onto a frame that requests a signal. */
 static void push_tag(struct frame *f, u8 type)
 {
 	u8 *tag = f->p + IP_AT - sizeof(u16);
@@ -258,7 +258,7 @@ static void push_tag(struct frame *f, u8 type)
 	put_unaligned_be16(hpcc_csig_ask(type), tag + 2);
 }
 
-/* A switch compares a tag with its port. */
+/* A switch compares a tag with the value of its own port. */
 static void compare(struct frame *f, const struct hpcc_csig_hop *hop, int want)
 {
 	const struct hpcc_csig_units units = hpcc_csig_units(HPCC_CSIG_ABW_DEFAULT,
@@ -269,7 +269,7 @@ static void compare(struct frame *f, const struct hpcc_csig_hop *hop, int want)
 	assert_int_equal(hpcc_csig_write(f->p + at, hop, &units), want);
 }
 
-/* The receiver takes the tag away and has the request say what it said. */
+/* The receiver removes the tag, and writes its content into the request. */
 static void pop_tag(struct frame *f)
 {
 	u8 *tag = f->p + IP_AT - sizeof(u16);
@@ -312,7 +312,7 @@ static void judge(const struct pcap *c, const char *name)
 	assert_memory_equal(there, c->bytes, c->len);
 }
 
-/* net/ioam.py has tshark read this file, and says what is in it. */
+/* net/ioam.py reads this file with tshark, and checks its fields. */
 TEST(captures__ioam)
 {
 	static struct pcap c;
@@ -325,15 +325,15 @@ TEST(captures__ioam)
 	add(&c, &f);			/* behind one switch */
 	stamp(&f);
 	fill(&f, &nodes[1]);
-	add(&c, &f);			/* behind one that stamps, and one more */
+	add(&c, &f);			/* behind a switch that stamps, and a second one */
 	preallocated(&f, 1);
 	fill(&f, &nodes[0]);
 	fill(&f, &nodes[1]);
-	add(&c, &f);			/* no room for the second */
+	add(&c, &f);			/* no space for the second switch */
 	judge(&c, "ioam.pcap");
 }
 
-/* net/dissector.py has tshark read this file by tools/wireshark/hpcc.lua. */
+/* net/dissector.py reads this file with tshark and tools/wireshark/hpcc.lua. */
 TEST(captures__tcp)
 {
 	struct segment s = { .flags = 2, .opts_len = 8 };
@@ -406,7 +406,7 @@ TEST(captures__int)
 	judge(&c, "int.pcap");
 }
 
-/* net/ifa.py has tshark read this file by tools/wireshark/hpcc-carriers.lua. */
+/* net/ifa.py reads this file with tshark and tools/wireshark/hpcc-carriers.lua. */
 TEST(captures__ifa)
 {
 	static const struct hpcc_ifa_hop hops[] = {
@@ -433,7 +433,7 @@ TEST(captures__ifa)
 	judge(&c, "ifa.pcap");
 }
 
-/* net/csig.py has tshark read this file by tools/wireshark/hpcc-carriers.lua. */
+/* net/csig.py reads this file with tshark and tools/wireshark/hpcc-carriers.lua. */
 TEST(captures__csig)
 {
 	static const struct hpcc_csig_hop hops[] = {
@@ -459,7 +459,7 @@ TEST(captures__csig)
 		compare(&f, &hops[0], HPCC_STAMP_WRITTEN);
 		add(&c, &f);			/* behind one switch */
 		compare(&f, &hops[1], HPCC_STAMP_WRITTEN);
-		add(&c, &f);			/* behind one that is worse */
+		add(&c, &f);			/* behind a switch with a worse value */
 		compare(&f, &hops[2], HPCC_STAMP_QUIET);
 		pop_tag(&f);
 		add(&c, &f);			/* in the receiver's LOCAL_IN */

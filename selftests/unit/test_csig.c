@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CSIG (hpcc/carrier/csig.h): the tag's bytes, buckets, and what a sender makes of signals. */
+/* CSIG (hpcc/carrier/csig.h): bytes of the tag, buckets, and records that a sender derives. */
 #include <string.h>
 #include "test.h"
 #include <hpcc/carrier/csig.h>
@@ -58,7 +58,7 @@ TEST(bucket__bounds)
 	assert_int_equal(hpcc_csig_bucket(~0U, HPCC_CSIG_TIME_BITS), 31);
 }
 
-/* Of all units: what a bucket stands for is in it. */
+/* With all units: the value that a bucket represents is within the bucket. */
 TEST(bucket__read_back)
 {
 	static const u32 abws[] = { 1, 7, 50, 167, 312, 1000 };
@@ -186,7 +186,7 @@ TEST(pop__option_and_checksum)
 		/* another port has responded to it */
 		p[place.opt + 2] = HPCC_OPT_ANSWERED << 5 | 3;
 		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
-		/* a load record, which is somebody else's */
+		/* a load record: csig must not change it */
 		p[place.opt + 4] = 0x14;
 		memcpy(was, p, sizeof(p));
 		assert_false(hpcc_csig_pop(p, &place, TAG(3, 9, 7), true));
@@ -252,10 +252,10 @@ TEST(take__chooses)
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
 	assert_int_equal(r.tx - last.tx, 1000);
 	assert_int_equal(r.qlen, 8 * 64);
-	/* nothing was asked about the queue, which stays */
+	/* this signal contains no queue: the known queue stays */
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 15000, 0, &r), 1);
 	assert_int_equal(r.qlen, 8 * 64);
-	/* a u2 that is older than the queue: the sum */
+	/* a u2 that is older than the queue: the queue stays */
 	last = r;
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 16000, 0, &r), 1);
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
@@ -267,14 +267,14 @@ TEST(take__chooses)
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 26000, 0, &r), 1);
 	assert_int_equal(r.tx - last.tx, 7000);
 	assert_int_equal(r.qlen, 0);
-	/* after a long time one more signal tells nothing of all of it */
+	/* after a long pause tx does not grow by the whole pause */
 	last = r;
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, ~0ULL, 0, &r), 1);
 	assert_int_equal(path.tx_ns >> 28, 0);
 }
 
-/* A link that was seen so long ago is no baseline: it would look idle. Nor is one that was seen
- * later, on another CPU.
+/* The last record of a link is not a baseline after a long pause, because the link would look idle.
+ * It is not a baseline either if its time, from another CPU, is later.
  */
 TEST(take__gap)
 {
@@ -298,7 +298,9 @@ TEST(take__gap)
 	}
 }
 
-/* Another bottleneck's queue is no baseline; two that take turns measure every second time. */
+/* The queue of another bottleneck is not a baseline. If two bottlenecks alternate, every second
+ * signal is measured.
+ */
 TEST(take__other_bottleneck)
 {
 	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };

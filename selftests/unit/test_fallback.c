@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/law/fallback.h>, in its order. */
+/* Unit tests of <hpcc/law/fallback.h>, in the order of its functions. */
 #include <string.h>
 
 #include "test.h"
@@ -7,7 +7,7 @@
 
 #define T	10000ULL	/* ns */
 
-/* A connection whose link i has sent for tx[i] so far. */
+/* A connection, its links and its counters. */
 struct flow {
 	struct hpcc_algo a;
 	struct hpcc_link L[HPCC_HOPS_MAX];
@@ -24,7 +24,7 @@ static void start(struct flow *w, u32 links)
 
 	memset(w, 0, sizeof(*w));
 	w->now = 1 << 20;
-	/* They count modulo 2^32. */
+	/* The counters wrap at 2^32. */
 	w->delivered = -50;
 	w->lost = -5;
 	w->f.window = 1000;
@@ -35,13 +35,13 @@ static void start(struct flow *w, u32 links)
 	hpcc_fallback_start(&w->f, &w->a, w->now, w->delivered, w->lost);
 }
 
-/* A round trip of T in which link at is busy for so many percent of it. */
+/* A round trip of T in which the link @at is busy for @percent of the time. */
 static bool round_trip(struct flow *w, u32 delivered, u32 lost, u32 at,
 		       u32 percent)
 {
 	u32 sent_at = w->delivered;
 
-	/* The packets before that are not the end of it. */
+	/* ACKs of earlier packets do not end the round trip. */
 	assert_false(hpcc_fallback_ack(&w->f, &w->a, w->now, sent_at - 1,
 				       sent_at, w->lost + lost,
 				       w->snd_una));
@@ -81,7 +81,7 @@ TEST(ack__little_loss_is_none)
 		assert_false(round_trip(&w, 100, 3, 0, 10));
 }
 
-/* Losses at random, each packet's for itself: 1 % never, 8 % soon. */
+/* Independent random losses: 1 % never causes a fallback, 8 % causes it soon. */
 TEST(ack__random_loss)
 {
 	u64 seed = 1;
@@ -109,7 +109,7 @@ TEST(ack__busy_link_explains)
 
 	start(&w, 3);
 	assert_false(round_trip(&w, 100, 50, 2, 88));
-	/* The round after may have no room for records. */
+	/* The next round trip may have no space for records. */
 	assert_false(round_trip(&w, 100, 50, 2, 0));
 	assert_true(round_trip(&w, 100, 50, 2, 0));
 
@@ -117,8 +117,8 @@ TEST(ack__busy_link_explains)
 	assert_true(round_trip(&w, 100, 50, 1, 87));
 }
 
-/* A start at line rate fills the buffer of a link that stamps; W falls, and the link
- * rests before the round trip ends.
+/* A start at line rate fills the buffer of a link that stamps. W falls, and the link is idle before
+ * the round trip ends.
  */
 TEST(ack__overload_explains)
 {
@@ -140,7 +140,7 @@ TEST(ack__overload_explains)
 	assert_true(round_trip(&w, 100, 50, 0, 40));
 }
 
-/* A burst that left a fast link is not its being busy, if ACKs took their time. */
+/* A fast link that sent one burst does not count as busy if the ACKs took a long time. */
 TEST(ack__sender_s_clock)
 {
 	struct flow w;
@@ -163,7 +163,7 @@ TEST(ack__counters_that_began_anew)
 	w.a.L[0].valid = false;
 	assert_true(round_trip(&w, 100, 50, 0, 100));
 
-	/* It came within the round trip: nothing to compare with. */
+	/* The link became valid within the round trip, so it has no earlier value. */
 	start(&w, 1);
 	w.a.L[0].valid = false;
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
@@ -183,7 +183,7 @@ TEST(ack__busy_link_explains_four_windows)
 	struct flow w;
 	u32 i;
 
-	/* 20 lost of 100 in each, and the link is busy all the time. */
+	/* In each round trip 20 packets are lost, and the link is always busy. */
 	start(&w, 1);
 	w.f.window = 40;
 	for (i = 1; i < 10; i++)
@@ -192,7 +192,7 @@ TEST(ack__busy_link_explains_four_windows)
 	assert_int_equal(w.f.total, 9 * 17 << HPCC_LOSS_SHIFT);
 	assert_true(round_trip(&w, 96, 20, 0, 100));
 
-	/* Time without losses takes some of it back. */
+	/* Round trips without losses reduce the sum. */
 	start(&w, 1);
 	w.f.window = 40;
 	for (i = 0; i < 1000; i++) {
@@ -201,7 +201,7 @@ TEST(ack__busy_link_explains_four_windows)
 	}
 	assert_int_equal(w.f.total, 0);
 
-	/* A small window: the usual limit. */
+	/* With a small window the usual limit of losses applies. */
 	start(&w, 1);
 	w.f.window = 1;
 	assert_false(round_trip(&w, 0, 8, 0, 100));
@@ -213,7 +213,7 @@ TEST(rto__is_some_packets)
 	struct flow w;
 	u32 i;
 
-	/* Whatever is lost of what was in flight, until all of it is acknowledged. */
+	/* Losses of the packets in flight at an RTO, until all of them are acknowledged. */
 	start(&w, 1);
 	w.snd_una = 1000;
 	hpcc_fallback_rto(&w.f, 2000);
@@ -225,7 +225,7 @@ TEST(rto__is_some_packets)
 	w.snd_una = 2000;
 	assert_false(round_trip(&w, 1, 100, 0, 0));
 	assert_true(round_trip(&w, 1, 100, 0, 0));
-	/* One more for each further RTO, and 4 again for the next series. */
+	/* The limit grows by one for each further RTO, and is 4 again for the next series. */
 	start(&w, 1);
 	w.snd_una = -5;
 	for (i = 0; i < 4; i++)
@@ -236,7 +236,7 @@ TEST(rto__is_some_packets)
 	hpcc_fallback_rto(&w.f, 10);
 	assert_true(round_trip(&w, 0, 100, 0, 0));
 	assert_int_equal(w.f.excess, 11 << HPCC_LOSS_SHIFT);
-	/* Fewer are as many as they are. */
+	/* Fewer losses than the limit count in full. */
 	start(&w, 1);
 	hpcc_fallback_rto(&w.f, 10);
 	assert_false(round_trip(&w, 0, 3, 0, 0));
@@ -367,7 +367,7 @@ TEST(late__takes_back)
 	assert_int_equal(w.f.hold, 64);
 	assert_false(hpcc_fallback_late(&w.f, w.lost - 20));
 
-	/* Silence is not taken back. */
+	/* A fallback because of silence is not undone. */
 	start(&w, 1);
 	assert_false(round_trip(&w, 0, 8, 0, 10));
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);

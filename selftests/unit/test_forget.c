@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of tools/hpccmon/record.c: it forgets flows that ended, and none that lives. */
+/* Unit tests of tools/hpccmon/record.c: it forgets flows that ended, and no other flows. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 
 #define LIVE	1000
 
-/* The flows that the kernel tells of: LIVE, from this cookie on. */
+/* The kernel reports LIVE flows, with cookies from this one on. */
 static u64 first_cookie;
-/* How often it did, and how long it takes. */
+/* Number of these reports, and the time that one takes. */
 static u32 dumps, dump_us;
 
 int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
@@ -29,7 +29,7 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 	return 0;
 }
 
-/* ---- Of what else record.c calls, no test depends ------------------------------------------ */
+/* ---- Other functions that record.c calls; no test depends on them ------------------------- */
 
 static char line[CSV_LINE_MAX];
 const char csv_head[1];
@@ -128,7 +128,7 @@ void writer_flush(struct writer *writer) { }
 void writer_line(struct writer *writer, const char *text) { }
 void writer_take(struct writer *writer, char *end) { }
 
-/* ---- Looks ------------------------------------------------------------------------------- */
+/* ---- Scans of all flows ------------------------------------------------------------------ */
 
 static void check_lives(const struct recorder *recorder)
 {
@@ -138,7 +138,7 @@ static void check_lives(const struct recorder *recorder)
 		assert_non_null(known_find(recorder->known, first_cookie + i));
 }
 
-/* All flows end between two looks, and others begin. */
+/* All flows end between two scans, and others begin. */
 TEST(look__forgets_flows_that_ended)
 {
 	struct recorder recorder = { .known = known_new() };
@@ -152,7 +152,7 @@ TEST(look__forgets_flows_that_ended)
 	known_free(recorder.known);
 }
 
-/* The same, where the looks are those for ACKs of flows that are not known. */
+/* The same, if the scans are caused by ACKs of unknown flows. */
 TEST(flow_of__is_forgotten_by_the_next_look)
 {
 	struct recorder recorder = { .known = known_new() };
@@ -170,7 +170,7 @@ TEST(flow_of__is_forgotten_by_the_next_look)
 	known_free(recorder.known);
 }
 
-/* Whoever sends in another namespace, and with however many flows. */
+/* Any number of flows of other namespaces causes scans for at most a tenth of the time. */
 TEST(flow_of__asks_for_a_tenth_of_the_time)
 {
 	struct recorder recorder = { .known = known_new() };

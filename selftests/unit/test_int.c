@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* INT-MD (hpcc/carrier/int.h): bytes as the specification 2.1 draws them, and what they mean. */
+/* INT-MD (hpcc/carrier/int.h): bytes as in the figures of the specification 2.1, and their meaning.
+ */
 #include <string.h>
 #include "test.h"
 #include <hpcc/carrier/int.h>
@@ -27,7 +28,7 @@ static struct packet *packet(u8 nodes)
 	return &k;
 }
 
-/* What a switch does, with so much room. */
+/* Push metadata as a switch does, if the packet may grow by @room bytes. */
 static u32 push(struct packet *k, const struct hpcc_int_hop *hop, u32 room)
 {
 	struct hpcc_int_md t;
@@ -68,7 +69,7 @@ TEST(push__bytes)
 	assert_int_equal(k->p[40], 0xaa);
 }
 
-/* All else that is asked for is all ones, reserved instructions included. */
+/* All other requested fields are all ones, also those of reserved instructions. */
 TEST(push__other_instructions)
 {
 	struct packet *k = packet(1);
@@ -110,7 +111,7 @@ TEST(push__no_room)
 	struct packet *k = packet(1);
 
 	full(k, 23, HPCC_INT_F_MTU);
-	/* A hop that has room pushes all the same. */
+	/* A later hop with enough space pushes nevertheless. */
 	assert_int_equal(push(k, &first, 24), 24);
 	full(k, 1000, HPCC_INT_F_EXCEEDED);
 	assert_int_equal(k->p[4], 0x26);
@@ -229,7 +230,7 @@ TEST(hop__without_timestamp)
 	assert_int_equal(got.util, first.util);
 }
 
-/* txBytes is the sum of utilizations times the time that they hold for. */
+/* txBytes grows by utilization x the time since the last record. */
 TEST(record__integrates)
 {
 	struct hpcc_trace_link link = {};
@@ -244,7 +245,7 @@ TEST(record__integrates)
 	assert_int_equal(b.qlen, 500);
 	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
 	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 500);
-	/* Reordered packets go back, and add nothing. */
+	/* A reordered packet has an earlier ts, and adds nothing. */
 	a = b;
 	hop.ts_ns -= 1000;
 	b = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of qdisc/tc/q_stats.c: statistics of a module older or newer than tc's plugin. */
+/* Unit tests of qdisc/tc/q_stats.c: statistics of a module that is older or newer than the plugin.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* What tc exports: prints go to a list of names and values. */
+/* Functions that tc exports. They add each name and value to a list instead of printing it. */
 static struct {
 	const char	*key;
 	uint64_t	value;
@@ -67,7 +68,7 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta, int len
 	return 0;
 }
 
-/* What was printed by this name; ~0: nothing. */
+/* Return the value that was printed with this name; ~0: none. */
 static uint64_t value_of(const char *key)
 {
 	unsigned int i;
@@ -100,14 +101,17 @@ static void begin(void)
 	message.rta.rta_len = RTA_LENGTH(0);
 }
 
-/* Numbers by place: 1, 2, 3 ... */
+/* Fill an array with consecutive numbers. */
 static void fill(__u64 *values, unsigned int nr, __u64 first)
 {
 	while (nr--)
 		values[nr] = first + nr;
 }
 
-/* A module of so many more (or, negative, fewer) members and counters than we know of. */
+/* Print the statistics of a module with @more members and counters than the plugin knows; a
+ * negative
+ * @more means fewer.
+ */
 static int print_of(int more)
 {
 	struct {
@@ -157,7 +161,7 @@ TEST(hpcc_print_xstats__older_module)
 	assert_int_equal(value_of("packets"), 1000);
 }
 
-/* A structure alone, as modules told it at first, and what is no attribute at all. */
+/* A structure without attributes, which the first modules sent, and data without any attribute. */
 TEST(hpcc_print_xstats__no_attributes)
 {
 	__u64 flat[186];

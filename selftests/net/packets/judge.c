@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a port made of a frame, compared with what left a path without one. It
- * finds the option by itself, from the protocol's description, and knows
- * nothing of the product's headers.
+ * Compare a frame that left a port with the same frame that left a path without the port. This file
+ * parses the option according to protocol.rst, and does not use the headers of the modules.
  */
 #include <string.h>
 
 #include "packets.h"
 
-/* How far a switch looks (man tc-hpcc), and through how many tags. */
+/* Maximum length of headers that a switch parses (tc-hpcc(8)), and maximum number of tags. */
 #define LOOK_MAX	512
 #define TAGS_MAX	4
 
-/* What a frame is, as far as it matters. */
+/* The headers of a frame. */
 struct view {
 	bool none;		/* no IP header */
-	uint32_t look;		/* how far the switch looks */
-	uint32_t ip;		/* its offset */
+	uint32_t look;		/* number of bytes that the switch parses */
+	uint32_t ip;		/* offset of the IP header */
 	bool is_ipv4;
-	uint32_t tcp, opts, end;	/* end 0: no TCP header to be read */
-	uint32_t total;		/* offset behind the packet */
-	uint32_t opt, optlen;	/* optlen 0: nothing to fill in */
+	uint32_t tcp, opts, end;	/* end 0: no complete TCP header */
+	uint32_t total;		/* offset of the end of the packet */
+	uint32_t opt, optlen;	/* optlen 0: no option to fill in */
 };
 
 static void view_options(struct view *v, const uint8_t *p, uint8_t kind)
@@ -97,7 +96,7 @@ static void view_ipv6(struct view *v, const uint8_t *p, uint32_t len, uint8_t ki
 	view_tcp(v, p, kind);
 }
 
-/* A device without an Ethernet header goes by the version. */
+/* On a device without an Ethernet header the version determines the protocol. */
 static uint32_t bare_proto(const uint8_t *p)
 {
 	return *p >> 4 == 4 ? 0x0800 : *p >> 4 == 6 ? 0x86dd : 0;
@@ -123,7 +122,7 @@ static void view_frame(struct view *v, const struct rules *rules,
 	if (proto != 0x0800 && proto != 0x86dd)
 		return;
 	v->none = false;
-	/* A bridge has taken the outermost tag off and carries it beside the frame. */
+	/* A bridge has removed the outermost tag, and stores it outside of the frame. */
 	v->look = LOOK_MAX + (tags && rules->tags_max > TAGS_MAX ? 4 : 0);
 	v->ip = at;
 	if (proto == 0x0800)
@@ -132,13 +131,13 @@ static void view_frame(struct view *v, const struct rules *rules,
 		view_ipv6(v, p, len, rules->kind);
 }
 
-/* A sum of ones' complement is 0 twice. */
+/* A ones' complement sum has two values for 0. */
 static bool sums_equal(uint32_t a, uint32_t b)
 {
 	return a % 0xffff == b % 0xffff;
 }
 
-/* ECN field of what is there for a mark, or 0. */
+/* ECN field of a packet that can be marked, or 0. */
 static uint32_t ecn(const struct view *v, const uint8_t *p, uint32_t len)
 {
 	const uint8_t *ip = p + v->ip;
@@ -150,7 +149,7 @@ static uint32_t ecn(const struct view *v, const uint8_t *p, uint32_t len)
 	return ip[0] >> 4 == 6 ? ip[1] >> 4 & 3 : 0;
 }
 
-/* Take a mark back, and count it. The header's sum has to be what it was. */
+/* Remove a mark, and count it. The sum of the IP header must be unchanged. */
 static const char *unmark(const struct view *v, const uint8_t *want, uint8_t *got,
 			  uint32_t len, struct tally *tally)
 {
@@ -172,7 +171,7 @@ static const char *unmark(const struct view *v, const uint8_t *want, uint8_t *go
 	return NULL;
 }
 
-/* The option after one more hop: which slots may have changed, and how. */
+/* Check an option after one more hop: which slots have changed, and how. */
 static const char *judge_option(const uint8_t *was, const uint8_t *is, uint32_t len,
 				struct tally *tally)
 {
@@ -230,12 +229,12 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
 }
 
 /*
- * judge() - one frame of a port
+ * judge() - check one frame of a port
  * @want: the frame that left the other path
- * @got: what left the port; changed
- * @partial: where the checksum is that is computed later, or 0
+ * @got: the frame that left the port; changed
+ * @partial: offset of a checksum that is computed later, or 0
  *
- * Return: what is wrong, or NULL.
+ * Return: a description of the error, or NULL.
  */
 const char *judge(const struct rules *rules, const uint8_t *want,
 		  const uint8_t *got, uint32_t len, uint32_t partial,
@@ -251,7 +250,7 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 	if (!memcmp(want, got, len)) {
 		tally->same++;
 		view_frame(&v, rules, want, len);
-		/* Only 15 hops may stay what they were. */
+		/* A switch does not change an option only if its hop count is 15. */
 		if (rules->stamp && v.optlen && want[v.opt + 3] >> 4 != 15)
 			return "not stamped";
 		return NULL;

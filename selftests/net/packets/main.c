@@ -7,9 +7,10 @@
  *	fuzz-packets live --tx DEV --flow V,SADDR,SPORT,DADDR,DPORT... [OPTION...]
  *	fuzz-packets deliver --tun FD,FD --cc NAME --settle MS --scale N [OPTION...]
  *
- * wire: into devices A and B, and compare what arrives at those of the other
- * namespace, or at who holds these TUN devices. live: into DEV, half of them for
- * connections whose numbers are learnt from what passes. fuzz_packets.py has both.
+ * wire: send the packets into the devices A and B, and compare the packets that arrive at the
+ * devices of the other namespace, or at these TUN devices. live: send the packets into DEV; half of
+ * them are for connections, whose sequence numbers are taken from the packets on DEV.
+ * fuzz_packets.py uses both. deliver: see deliver.c.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -31,7 +32,7 @@ void die(const char *what)
 	exit(2);
 }
 
-/* open_packet() - a packet socket on a device; @protocol 0: to send only. */
+/* open_packet() - open a packet socket on a device; @protocol 0: the socket only sends. */
 int open_packet(const char *dev, int protocol)
 {
 	struct sockaddr_ll addr = {
@@ -52,8 +53,9 @@ int open_packet(const char *dev, int protocol)
 	return fd;
 }
 
-/* send_frames() - as many as the socket takes: it refuses some. Returns how many
- * it took; @dropped counts those that the qdisc did not, and may be NULL.
+/* send_frames() - send frames; the socket refuses some. Returns the number of frames that it
+ * accepted.
+ * @dropped counts the frames that the qdisc dropped; it may be NULL.
  */
 uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *dropped)
 {
@@ -62,14 +64,14 @@ uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *droppe
 	uint32_t done = 0, taken = 0;
 
 	for (uint32_t i = 0; i < nr; i++) {
-		/* The vnet header is followed by the frame's bytes. */
+		/* The bytes of the frame follow the vnet header. */
 		iov[i].iov_base = &frames[i];
 		iov[i].iov_len = sizeof(frames[i].vnet) + frames[i].len;
 		msgs[i].msg_hdr.msg_iov = &iov[i];
 		msgs[i].msg_hdr.msg_iovlen = 1;
 	}
 	while (done < nr) {
-		/* Behind others, an error is told by nothing but the number sent. */
+		/* If a later frame fails, sendmmsg() reports only the number of sent frames. */
 		int n = sendmmsg(fd, msgs + done, dropped ? 1 : nr - done, 0);
 
 		if (n < 0 && errno == EINTR)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How many ns a packet takes in a qdisc: enqueue and dequeue of the first transmit
- * queue of a device, called directly. Loading it with dev=NAME measures each kind of
- * packet, prints a line for each, and fails, so that nothing has to be unloaded.
+ * Measure the time in ns that a packet takes in a qdisc. The module calls enqueue and
+ * dequeue of the first transmit queue of a device directly. When it is loaded with
+ * dev=NAME, it measures each kind of packet and prints a line for each. Then its init
+ * fails, so that nothing has to be unloaded.
  *
  * In a guest whose CPU takes a nanosecond for each instruction (scripts/vm/run.sh
- * --icount) the ns are instructions, and the same in each run.
+ * --icount) the result is the number of instructions, and is the same in each run.
  */
 #include <linux/if_ether.h>
 #include <linux/kernel.h>
@@ -49,7 +50,7 @@ struct hpcc_cost_packet {
 #define TCP		"9c4014510000000100000001"
 #define TIMESTAMPS	"0101080a0000000100000002"
 #define REQUEST		"fd0c20000000000000000000"
-/* Probes: their IP headers say 256 bytes, as ports make them longer. */
+/* Probes: their IP headers contain a length of 256 bytes, because ports make them longer. */
 #define PROBE		TCP "901000ff00000000" TIMESTAMPS "fd042000"
 #define IP4_INT		"0800455c010000004000400600000a0000010a000002"
 #define INT_STACK	"1003000020000605d500000000000000"
@@ -70,14 +71,14 @@ static const struct hpcc_cost_packet hpcc_cost_packets[] = {
 	{ "csig4", ETHER IP4_CSIG PROBE },
 };
 
-/* The one that is measured. */
+/* Headers of the packet that is measured. */
 static u8 hpcc_cost_head[HPCC_COST_HEAD_MAX];
 
 static struct sk_buff *hpcc_cost_skb[HPCC_COST_BATCH_MAX];
 
 static void hpcc_cost_prepare(struct sk_buff *skb)
 {
-	/* By what a port has made it longer. */
+	/* Remove the bytes that a port has added. */
 	skb_pull(skb, skb->len - HPCC_COST_LEN);
 	skb_reset_mac_header(skb);
 	skb_set_network_header(skb, ETH_HLEN);
@@ -85,7 +86,7 @@ static void hpcc_cost_prepare(struct sk_buff *skb)
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
 }
 
-/* ns for all rounds. Locked as qdiscs are. */
+/* Return the time of all rounds in ns. The caller holds the lock of the qdisc. */
 static u64 hpcc_cost_run(struct Qdisc *q, bool work, u32 *lost)
 {
 	struct sk_buff *to_free = NULL;
@@ -138,7 +139,8 @@ static int hpcc_cost_alloc(struct net_device *netdev)
 		hpcc_cost_skb[i] = skb;
 		skb_put_zero(skb, HPCC_COST_LEN);
 		skb->dev = netdev;
-		/* As of a local TCP connection: fq_codel need not look at headers. */
+		/* Set the hash, as for a local TCP connection, so that fq_codel reads no headers.
+		 */
 		__skb_set_hash(skb, 0x12345678, false, true);
 	}
 	return 0;
