@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * CSIG (<hpcc/carrier/csig.h>): any frame, any option, any signals. A tag that is found is
- * inside the frame, a port changes nothing but S and LM, and for the worse; a popped option keeps
- * its checksum; and what a sender makes of signals is a record.
+ * inside the frame. A port changes only S and LM, and only to a worse value. The checksum stays
+ * correct when the tag is popped into the option. A sender derives a record from signals.
  *
- * Input: units, a port's fields, then the bytes, which are a frame, a packet, and signals.
+ * Input: units, a port's fields, then bytes, which are used as a frame, a packet, and signals.
  */
 #include "fuzz.h"
 #include <hpcc/carrier/csig.h>
@@ -47,7 +47,7 @@ static void pop(const u8 *data, size_t size, u16 tag)
 			       hpcc_csig_record(tag, true));
 		else
 			expect(!memcmp(p, data, size));
-		/* 0 and 0xffff are one sum. */
+		/* 0 and 0xffff are the same sum. */
 		expect((u16)(csum_fold(csum_partial(p + place.tcp, n, 0)) % 0xffff) ==
 		       (u16)(sum % 0xffff));
 		expect(hpcc_csig_pop(p, &place, tag, false) == done);

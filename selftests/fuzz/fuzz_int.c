@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INT-MD (<hpcc/carrier/int.h>): any bytes behind a TCP header. What is found is inside them, a
- * hop's metadata go behind the header and change nothing else, and what a hop pushed is read back.
+ * INT-MD (<hpcc/carrier/int.h>): any bytes after a TCP header. Headers are found only within these
+ * bytes. The metadata of a hop are inserted after the INT header, and change no other bytes. The
+ * metadata that a hop pushed can be read again.
  *
- * Input: B, scale, room, a hop's fields, then the bytes.
+ * Input: B, scale, room and the fields of a hop, then the bytes.
  */
 #include "fuzz.h"
 #include <hpcc/carrier/int.h>
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	};
 	expect(hpcc_int_util(hop.ts_ns, bps) <= HPCC_INT_UTIL_ONE);
 	size -= FIELDS;
-	/* No more than the header may be readable: ASan watches this copy. */
+	/* This copy contains only the header, so ASan reports any read after it. */
 	have = min_t(size_t, size, HPCC_INT_LEN);
 	p = fuzz_copy(data + FIELDS, have);
 	total = hpcc_int_find(p, have, size, &t);

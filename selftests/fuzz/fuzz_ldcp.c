@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/law/ldcp.h>: any curve at any queue against the exact fraction, any series
- * of ACKs against the draft's equations in long double.
+ * <hpcc/law/ldcp.h>: compare any curve at any queue length with the exact fraction, and any
+ * series of ACKs with the draft's equations in long double.
  *
  * Input: bytes sent, IW; K_min, K_max, P_max, a queue; T, RTT, a random
  * number, cw; alpha, beta, gamma, cw;
@@ -94,7 +94,7 @@ static void tick(struct fuzz_input *in)
 	expect(seg(ldcp_tick_ns(rtt_ns, cw_q24, random) * cw_q24) <= 6.0L * rtt_ns);
 }
 
-/* From where IW is complete, no packet has low priority; nor has a last one. */
+/* A packet after the end of IW never has low priority, nor does the last packet of a message. */
 static void first_rtt(struct fuzz_input *in)
 {
 	u64 sent = fuzz_take_any(in), IW = fuzz_take_any(in);

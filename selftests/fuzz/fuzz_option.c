@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The options of <hpcc/wire/record.h>: the walk over a TCP header's options, against
- * a second one that is written differently; heads and SYN options that decode
- * encode to the same bytes.
+ * The options of <hpcc/wire/record.h>: compare the walk over a TCP header's options with a
+ * second walk that is written differently. Encoding a decoded head or SYN option gives the
+ * same bytes.
  *
- * Input: option kind, ExID, bytes: options as far as TCP has room for them, and
- * then one option.
+ * Input: option kind, ExID, then bytes. They are used as the options of a TCP header, up to
+ * the maximum length, and then as one option.
  */
 #include "fuzz.h"
 #include <hpcc/wire/record.h>
@@ -124,13 +124,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u32 len = min_t(size_t, in.size, OPTS_MAX);
 	u8 *opts = fuzz_copy(in.p, len);
 
-	/* hpcc_opt_next() looks for kinds of ours, not for timestamps. */
+	/* hpcc_opt_next() is called only for kinds of ours, not for timestamps. */
 	if (kind == FUZZ_TIMESTAMPS)
 		kind = FUZZ_KIND;
 	walk(opts, len, kind);
 	syn(opts, len, kind, exid);
 	free(opts);
-	/* An option by itself, as long as its length byte can say. */
+	/* Test a single option, up to the maximum of its length byte. */
 	if (in.size >= 2 && in.size <= 255) {
 		opts = fuzz_copy(in.p, in.size);
 		opts[1] = in.size;

@@ -3,8 +3,8 @@
  * <hpcc/law/newint.h>: any two words as parameters and any word as a window, and NewINT with
  * parameters that were accepted, under any series of samples.
  *
- * Input: three words; then samples, each a byte (bits 0-1: hop, 2: CE, 3: tell if due) and d(now),
- * d(ts), d(tx), qlen.
+ * Input: three words; then samples, each a byte (bits 0-1: hop, 2: CE, 3: report if due) and
+ * d(now), d(ts), d(tx), qlen.
  */
 #include "fuzz.h"
 #include <hpcc/law/newint.h>

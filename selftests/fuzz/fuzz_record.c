@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The codecs of <hpcc/wire/record.h> and <hpcc/wire/histogram.h>: what was decoded encodes to the
- * same bytes, what was encoded decodes to the same numbers, as exactly as the header says.
+ * The codecs of <hpcc/wire/record.h> and <hpcc/wire/histogram.h>: decoding and encoding gives the
+ * same bytes, and encoding and decoding gives the same numbers, with the precision that the header
+ * states.
  *
  * Input: 8 bytes of a record, then numbers.
  */
@@ -85,7 +86,7 @@ static void identity_numbers(struct fuzz_input *in)
 		expect(got.bps == most);
 		return;
 	}
-	/* half of the last digit: of kbit/s, or of 3 digits less than 22 bits */
+	/* half of the last digit: 1 kbit/s, or 3 decimal digits less than a mantissa of 22 bits */
 	error = got.bps > id.bps ? got.bps - id.bps : id.bps - got.bps;
 	expect(error <= max_t(u64, 500, id.bps / 4194304 * 500 + 500));
 	if (id.bps % 1000 == 0 && id.bps / 1000 <= HPCC_IDENTITY_MANT_MAX)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A connection that begins anew with each test, and its records. */
+/* A connection that is created again for each test, and its records. */
 #ifndef HPCC_TEST_CONNECTION_H
 #define HPCC_TEST_CONNECTION_H
 
 #define TEST_SETUP new_connection
 #include "algo.h"
 
-/* Each test begins with a connection of one link, and the next sample of it. */
+/* Each test starts with a connection of one link, and with the next sample of this link. */
 static struct hpcc_params p;
 static struct hpcc_algo a;
 static struct hpcc_sample s[3];
@@ -29,26 +29,26 @@ static inline u32 measure(u64 dts, u64 dtx, u64 qlen)
 	return hpcc_measure_inflight(&a, &p, s, 1);
 }
 
-/* With the first @nr of s. */
+/* Measure with the first @nr samples of s. */
 static inline u32 measure_all(u32 nr)
 {
 	return hpcc_measure_inflight(&a, &p, s, nr);
 }
 
-/* An ACK with the next record, and the end of what was sent until now. */
+/* Process an ACK with the next record; @snd_nxt is the end of the data sent so far. */
 static inline u32 ack(u64 dts, u64 dtx, u64 qlen, u32 ack_seq, u32 snd_nxt)
 {
 	*s = next(&a, dts, dtx, qlen);
 	return hpcc_new_ack(&a, &p, s, 1, ack_seq, snd_nxt);
 }
 
-/* The ACK that ends a round trip. */
+/* Process an ACK that ends a round trip. */
 static inline u32 update(u64 dts, u64 dtx, u64 qlen)
 {
 	return ack(dts, dtx, qlen, a.last_update_seq + 1, a.last_update_seq + 1000);
 }
 
-/* Three links that ended at the same time, with everything known. */
+/* Begin a connection of three links, whose first records have the same time. */
 static inline void three(u32 max_stage)
 {
 	int i;
@@ -74,7 +74,7 @@ static inline u32 measure_hop(u8 hop, u64 dts, u64 dtx)
 	return hpcc_measure_inflight(&a, &p, s, 1);
 }
 
-/* The ACK that ends a round trip, with a record of this hop. */
+/* Process an ACK that ends a round trip, with a record of this hop. */
 static inline u32 update_hop(u8 hop, u64 dts, u64 dtx)
 {
 	*s = hop_next(hop, dts, dtx);

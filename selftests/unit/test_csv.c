@@ -6,7 +6,7 @@
 #include "test.h"
 #include "../../tools/hpccmon/csv.c"
 
-/* Of the ends of a line and its mode, no test depends. */
+/* No test depends on the endpoints and the mode in a line. */
 bool endpoint_read(struct endpoint *endpoint, const char *word)
 {
 	return *word;
@@ -22,7 +22,7 @@ static const struct known known = {
 	.eta_text = ",0.950000,", .eta_length = 10,
 };
 
-/* A number, U and a time stand in a line between others of one digit. */
+/* Check a line with a number, U and a time. The other numbers have one digit. */
 static void check_ack(u64 number, u64 U_q24, u64 time_us)
 {
 	const struct ack ack = { .time_us = time_us, .W = number, .Wc = 1, .U_q24 = U_q24,
@@ -73,7 +73,7 @@ TEST(csv_ack__json)
 			    "\"T_ns\":20000,\"incStage\":0}");
 }
 
-/* What csv_line() writes of hops, csv_parse() reads. */
+/* csv_parse() reads the hops that csv_line() writes. */
 TEST(csv_line__is_read_again)
 {
 	struct flow flow = { .W = 5849, .Wc = 5970, .U = 0.99, .R = 34000000, .T_ns = 170000,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/wire/histogram.h>, in its order. */
+/* Unit tests of <hpcc/wire/histogram.h>, in the order of its functions. */
 #include "test.h"
 #include <hpcc/wire/histogram.h>
 

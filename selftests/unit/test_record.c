@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/wire/record.h>, in its order. */
+/* Unit tests of <hpcc/wire/record.h>, in the order of its functions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,7 +288,7 @@ TEST(identity_encode__relative_error)
 		u64 got = identity_bps(bps);
 		u64 error = got > bps ? got - bps : bps - got;
 
-		/* half a unit, of 4194 at least where the unit is not 1000 */
+		/* half a unit; the mantissa is at least 4194 if the unit is above 1000 */
 		assert_true(error <= 500 || error <= bps / (2 * 4193));
 	}
 }
@@ -418,7 +418,9 @@ TEST(opt_decode__type_0)
 	assert_int_equal(hpcc_opt_decode(p, 4, &opt), -EINVAL);
 }
 
-/* What Linux puts into a data segment, our option, and one more. */
+/* The options of a data segment of Linux, an option of ours, another option, and a second one of
+ * ours.
+ */
 static const u8 walk[] = {
 	1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2,
 	KIND, 4, 0x20, 0,
@@ -427,7 +429,7 @@ static const u8 walk[] = {
 	0, KIND, 4,
 };
 
-/* An option of these words. */
+/* Return the result for an option with these words. */
 static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
 {
 	const struct hpcc_opt opt = { .type = type, .hops = hops, .nr = nr };
@@ -465,7 +467,7 @@ TEST(opt_misfits__free_slots_of_requests)
 	assert_int_equal(misfits(HPCC_OPT_IDENTIFY, 1, words, 3), 0);
 	assert_int_equal(misfits(HPCC_OPT_ECHO, 1, words, 3), 2);
 	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 1, words, 3), 2);
-	/* All zeroes, or a record. */
+	/* A slot is all zeroes, or a record. */
 	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 4), 1);
 }
 
@@ -489,7 +491,7 @@ TEST(opt_next__finds_each)
 	assert_int_equal(pos, 16);
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 27);
 	assert_int_equal(pos, 31);
-	/* what stands behind the end of the list is none */
+	/* bytes after the end of the list are not an option */
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
 	assert_int_equal(pos, sizeof(walk));
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
@@ -516,7 +518,7 @@ TEST(opt_next_of__either_kind)
 	assert_int_equal(pos, 27);
 }
 
-/* The usual beginning is no place to start in the middle, nor one to run over. */
+/* The usual first options (NOP, NOP, timestamps) are skipped as a whole, and not beyond the end. */
 TEST(opt_next__timestamps)
 {
 	static const u8 alone[] = { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 };
@@ -557,7 +559,7 @@ TEST(opt_next__every_truncation)
 		u32 pos = 0;
 		int at, want;
 
-		/* Cut within an option, where 2 to 12 is the timestamp. */
+		/* Truncated within an option; the timestamps are bytes 2 to 12. */
 		want = len > 15 ? 12 : len > 2 && len != 12 ? -EINVAL : -ENOENT;
 		at = hpcc_opt_next(p, len, &pos, KIND);
 		assert_int_equal(at, want);
@@ -619,7 +621,7 @@ TEST(syn_opt_encode__layout)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-/* hpcc_syn_opt_find() in a buffer that ends where the options do. */
+/* Call hpcc_syn_opt_find() with a buffer that ends at the end of the options. */
 static int syn_find(const u8 *opts, u32 len)
 {
 	u8 *p = heap_copy(opts, len);
@@ -654,7 +656,7 @@ TEST(syn_opt_find__not_ours)
 	assert_int_equal(hpcc_syn_opt_find(p, 6, KIND ^ 1, EXID), -ENOENT);
 	p[4] = (HPCC_OPT_VERSION + 1) << 4;
 	assert_int_equal(syn_find(p, 6), -EINVAL);
-	/* the low half of that byte has more capabilities */
+	/* the low half of this byte contains more capabilities */
 	p[4] = HPCC_OPT_VERSION << 4 | 0xf;
 	assert_int_equal(syn_find(p, 6), 0xf01);
 	hpcc_syn_opt_encode(p, KIND, EXID, HPCC_CAP_CSIG | 1);
@@ -694,7 +696,7 @@ TEST(syn_opt_find__beside_others)
 	hpcc_syn_opt_encode(opts, KIND, EXID, 9);
 	memcpy(opts + HPCC_SYN_OPT_LEN, others, sizeof(others));
 	assert_int_equal(syn_find(opts, sizeof(opts)), 9);
-	/* An option that runs beyond the header hides what is behind it. */
+	/* If an option exceeds the header, the options after it are not found. */
 	opts[1] = 250;
 	assert_int_equal(syn_find(opts, sizeof(opts)), -EINVAL);
 }
