@@ -58,8 +58,8 @@ EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
  * @stamped: departure times
  *
  * Their TSval is assumed to be tcp_wstamp_ns, the time at which the next data may leave. Call this
- * before the first data of a connection: they move that time into the future, and the handshake's ACK
- * left before.
+ * before the first data of a connection: they move that time into the future, and the handshake's
+ * ACK left before.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {

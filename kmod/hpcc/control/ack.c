@@ -317,8 +317,8 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (flow->searching != searching)
 		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
-	/* T was too large if the handshake waited for an ARP reply, or for the peer. The next packet
-	 * does not wait for the old rate, unless fq paces.
+	/* T was too large if the handshake waited for an ARP reply, or for the peer. The next
+	 * packet does not wait for the old rate, unless fq paces.
 	 */
 	if (unlikely(T_before / 2 > flow->params.T))
 		hpcc_pacing_reschedule(tp, &flow->stamped, R_before, sk->sk_pacing_rate);

@@ -87,8 +87,8 @@ static inline bool hpcc_receiver_is_loaded(void)
 	return test_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
 }
 
-/* Functions of struct hpcc_receiver_ops, for any flow. They make no indirect call if there is nothing
- * to do.
+/* Functions of struct hpcc_receiver_ops, for any flow. They make no indirect call if there is
+ * nothing to do.
  */
 static inline void hpcc_receiver_begin(struct sock *sk, struct hpcc_flow *flow)
 {

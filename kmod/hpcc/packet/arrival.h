@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Incoming segments in the netfilter hooks: what TCP will accept. Context of all functions: LOCAL_IN. */
+/* Incoming segments in the netfilter hooks: what TCP will accept. All functions run in LOCAL_IN. */
 #ifndef _HPCC_PACKET_ARRIVAL_H
 #define _HPCC_PACKET_ARRIVAL_H
 
@@ -105,7 +105,7 @@ static inline struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool
  * Return: true if so.
  */
 static inline bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
-		 const struct hpcc_arrival *in)
+			       const struct hpcc_arrival *in)
 {
 	u32 ack = ntohl(in->th->ack_seq);
 	u32 old = min_t(u64, hpcc_peek(tp->max_window), hpcc_peek(tp->bytes_acked));
