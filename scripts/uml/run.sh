@@ -93,8 +93,9 @@ memory_dir()
 	die "no directory has room for $mem of guest memory; set TMPDIR"
 }
 
-# Print a command prefix that fixes addresses, because the order of hash lists and the
-# like depends on them. Some containers do not allow this; then runs differ slightly.
+# Print a command prefix that fixes addresses, because the order of hash lists, for
+# example, depends on addresses. Some containers do not allow fixed addresses: runs
+# in such a container differ slightly.
 fixed_addresses()
 {
 	setarch -R true 2>/dev/null && echo setarch -R
@@ -116,8 +117,8 @@ first_program()
 	cp "$final" "$JOB/root/first"
 }
 
-# Print the command that starts a guest in namespaces of its own, without network and
-# other processes. Its file system contains /usr; the caller appends more directories.
+# Print the command that starts a guest in its own namespaces, without a network and
+# without other processes. Its file system contains /usr; the caller appends more directories.
 namespaces()
 {
 	local path

@@ -466,7 +466,7 @@ static void respond(const u8 *p, u32 size, const struct hpcc_opt_location *place
 	free(exact);
 }
 
-/* Stamp an option without a packet, which no walk has checked. */
+/* Stamp any bytes as an option, without a packet and without a walk that checks the bytes. */
 static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
 {
 	u8 *p = fuzz_copy(in.p, in.size), *was = fuzz_copy(in.p, in.size);

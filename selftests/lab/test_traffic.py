@@ -368,8 +368,8 @@ class Calls(unittest.TestCase):
         if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
             self.skipTest("needs strace and root")
         subprocess.run(["make", "-s", "-C", TOP / "tools", "hpcc-traffic"], check=True)
-        # socket, congestion control, time-out, bind, connect, accept, twice epoll, SO_RCVLOWAT; send, recv,
-        # close, TCP_INFO, close
+        # System calls of a flow: socket, setsockopt (congestion control), setsockopt (time-out), bind, connect,
+        # accept, epoll_ctl for both ends, setsockopt (SO_RCVLOWAT), send, recv, close, getsockopt (TCP_INFO), close.
         for connect, most in ("before", 14.5), ("start", 14.5):
             few, many = (sum(self.counted(connect, flows).values()) for flows in (10, 60))
             self.assertGreater((many - few) / 50, 8, connect)

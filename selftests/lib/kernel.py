@@ -13,7 +13,7 @@ ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 def virtual_time():
-    """Return whether time stands still while programs run. Only then are times exact."""
+    """Return whether time is virtual: it stands still while programs run, so times are exact."""
     with open("/proc/cmdline", encoding="ascii") as file:
         return "time-travel=inf-cpu" in file.read()
 
@@ -29,7 +29,7 @@ class KernelLog:
     # Most reports of KCSAN are about the kernel's own code: scripts/vm/races.awk finds the others.
     SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
                        r"unregister_netdevice|scheduling while atomic")
-    # A message that is followed by a stack but is no complaint. A script may set it.
+    # A message that is followed by a stack trace but reports no fault. A script may set it.
     EXPLAINED = None
 
     def __init__(self):
@@ -127,8 +127,8 @@ def allow(names):
 
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):
-    """Unload a module, after connections that are closing. Unload its carriers first. Return
-    whether it worked.
+    """Unload the carriers of a module. Then wait at most wait_s seconds for connections that still
+    use the module, and unload it. Return whether it was unloaded.
     """
     for carrier in carriers(name):
         unload(ns, wait_s, carrier)

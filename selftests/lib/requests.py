@@ -14,13 +14,13 @@ NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
 HANDLE = 0x10000
 TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA = 8, 1, 2
 TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
-# The parent of clsact, and those of its two kinds of filters.
+# The parent of clsact, and the parents of its ingress and egress filters.
 CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
 HPCC_STAMP_IOAM, HPCC_STAMP_INT, HPCC_STAMP_IFA = 2, 4, 8
 HPCC_STAMP_CSIG, HPCC_STAMP_CSIG_PUSH = 0x10, 0x20
 HPCC_STAMP_ALL = 0x3f
-# Parameters that need one of these flags of stamp.
+# Each parameter is allowed only if the parameter stamp has at least one of these flags.
 NEEDS = {"int_dscp": HPCC_STAMP_INT, "int_window": HPCC_STAMP_INT | HPCC_STAMP_CSIG} | \
     dict.fromkeys(("csig_tpid", "csig_abw", "csig_time"), HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
@@ -59,8 +59,8 @@ def kmax_derived(config):
 
 
 def merged(config, given):
-    """Return the configuration that a change requests: absent parameters stay; without stamp there
-    are no thresholds.
+    """Return the configuration that a change requests. Parameters that the change does not contain
+    keep their values; without stamp there are no thresholds.
     """
     stamps = given.get("stamp", config["stamp"])
     return config | ({} if stamps else {"above": 0, "respond": 0}) | given

@@ -105,9 +105,9 @@ def transfer(*ways, timeout_s=60, each=None):
 
 
 def until(known, send):
-    """In real time, send until known() is true. A busy machine acknowledges much data at once and
-    gets few records, and if it stands still a flow falls back and returns. In virtual time nothing
-    more is sent.
+    """If time is real, call send() until known() is true: a busy machine acknowledges much data at
+    once and gets few records, and if it stands still a flow falls back and returns. If time is
+    virtual, send nothing.
     """
     for _ in range(0 if virtual_time() else 40):
         if known():

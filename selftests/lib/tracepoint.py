@@ -24,7 +24,8 @@ class Tracepoint:
         if Tracepoint.pipe is None:
             Tracepoint.pipe = os.open(self.top + "/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         self.lines()
-        # Otherwise the kernel patches its scheduler each time: see QEMU in testing.rst.
+        # With record-cmd, the kernel patches its scheduler each time that a tracepoint is enabled:
+        # see QEMU in testing.rst.
         self.write("options/record-cmd", "0")
         self.write(folder + "/enable", "1")
         defer(self.write, folder + "/enable", "0")

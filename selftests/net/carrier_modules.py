@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """The modules of carriers and of receiver mode, kmod/hpcc/netns/load.c, carrier/carrier.c and control/receiver_mode.c:
-who loads them, and when they can be unloaded. Test X_NAME runs X with one module.
+what loads them, and when they can be unloaded. Test X_NAME runs X with one module.
 """
 
 import errno
@@ -42,7 +42,7 @@ def fresh():
 
 
 def triggers(name):
-    """Return what loads a module, by name: a function that gets a namespace, and what is loaded afterwards."""
+    """Return each way to load a module, as {name: (a function of a namespace, the modules that it loads)}."""
     if name == "receiver":
         return {"sysctl": (lambda ns: ns.sysctl("net.hpcc.where", 1), [name]),
                 "route": (lambda ns: set_routes(ns, "10.0.0.0/8 1 -"), [name])}
@@ -97,8 +97,8 @@ def not_installed(name):
 
 @each(*CARRIERS)
 def held_by_flow(name):
-    """A module cannot be unloaded while a flow uses its carrier, but while it is configured. Then new connections use
-    the TCP option.
+    """A module cannot be unloaded while a flow uses its carrier. It can be unloaded while its carrier is only
+    configured; new connections then use the TCP option.
     """
     fresh()
     path = carrier_path(name)
@@ -163,8 +163,8 @@ RECEIVERS = {"ioam": (ioam_receiver, send_ioam),
 
 @each(*RECEIVERS)
 def receiver_unloads(name):
-    """A receiver may unload a carrier that its peer uses: it ignores telemetry until the module is loaded again, and data
-    arrive.
+    """A receiver may unload a carrier that its peer uses: until the module is loaded again, the receiver ignores
+    telemetry in this carrier. Data still arrive.
     """
     fresh()
     receiver, send = RECEIVERS[name]
@@ -186,7 +186,7 @@ def receiver_unloads(name):
 
 
 def test_orders():
-    """Carriers come and go in several orders under a connection that uses the TCP option."""
+    """Modules of carriers are loaded and unloaded in several orders while a connection uses the TCP option."""
     path = Path(6, host_mbps=MBPS)
     for number in 1, 2:
         for port, dev in enumerate(("left", "right"), 1):

@@ -113,8 +113,8 @@ def weak_root():
 
 
 def changed_by_a_container(flags):
-    """Call changed() as root of a new user namespace, and of a new network namespace if flags say
-    so.
+    """Call changed() as root of a new user namespace, and of a new network namespace if flags is
+    CLONE_NEWNET.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: makes /proc/self ours
@@ -169,10 +169,10 @@ def test_containers():
 
 
 def test_tables():
-    """Changing the tables needs CAP_NET_ADMIN in their own namespace: neither uid 0 without it, nor
-    an ordinary user, nor a container that shares the namespace can do it. A container with its own
-    namespace can change the tables of that one, but cannot load modules (of carriers that need links,
-    or of receiver mode). All users can read.
+    """Only a process with CAP_NET_ADMIN in the tables' namespace can change the tables. Uid 0
+    without CAP_NET_ADMIN, an ordinary user, and a container that shares the namespace cannot. A
+    container with its own namespace can change the tables of its namespace. It cannot load the
+    modules of carriers that need links, or of receiver mode. All users can read the tables.
     """
     no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
     expect("a container before the modules", as_other(lambda: changed_by_a_container(0x40000000)), yes.replace("1", "ENOENT"))
@@ -194,7 +194,7 @@ def test_tables():
 
 
 def test_default_of_the_first_namespace():
-    """Making hpcc or ldcp the machine's default allows it to all users."""
+    """If hpcc or ldcp becomes the machine's default, all users may select it."""
     before = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="ascii")
     defer(allow, allowed())
     allow("reno cubic")

@@ -24,7 +24,7 @@ def test_starts_at_line_rate():
     near("R", flow.rate(), W_INIT / T_NS * 1e9)
     info = tcp_info(flow.sock)
     mss = info["snd_mss"]
-    # in segments that have no space for our options yet
+    # cwnd counts segments of an MSS that is not yet reduced by the space for our options
     expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
     near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
 
@@ -182,7 +182,7 @@ def test_ipv4_options():
 
 
 def test_ipv6_extension_headers():
-    """setsockopt() removes the space that was reserved for our options: it is reserved again."""
+    """setsockopt() removes the space that was reserved for our options: hpcc reserves it again."""
     for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
         pair = Pair(6, offload=False, delay="50us")
         sniffer = Sniffer(pair.s)
@@ -306,8 +306,8 @@ ROOM = {
 
 
 def room_left(pair, address, version, slots, turns):
-    """Apply the turns to a connection that began under hpcc and to one that never did: at the end
-    both have segments of the same size.
+    """Apply the turns to a connection that began under hpcc and to a connection that never ran
+    hpcc: at the end the segments of both connections have the same size.
     """
     pair.c.sysctl("net.hpcc.slots", slots)
     listener = pair.s.socket(version)
@@ -353,7 +353,7 @@ def test_room_in_any_order():
                 room_left(pair, address, version, slots, ["data", first])
                 room_left(pair, address, version, slots, ["data", first, "cubic", "hpcc", "data"])
         for _ in range(20):
-            # if a socket has both kinds, TCP itself miscounts them
+            # if a socket has IPv4 and IPv6 options, TCP itself miscounts their bytes
             left_out = rng.choice((socket.IPPROTO_IP, socket.IPPROTO_IPV6))
             some = [name for name in names if ROOM[name][0] != left_out]
             turns = [rng.choice((*some, "cubic", "hpcc", "data")) for _ in range(6)]
@@ -435,7 +435,7 @@ def test_bursts_by_time():
 
 
 def test_pacing_by_acks():
-    """With pace 0 ACKs clock a stable window, and after a pause the rate R does."""
+    """With pace 0 ACKs clock a stable window. After a pause packets leave at the rate R."""
     need_virtual_time()
     for pace in 0, 1:
         path = Path(host_mbps=MBPS, pace=pace)

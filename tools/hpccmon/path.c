@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon path: the switches on the path to a host, as reported to the segments of a flow.
+ * hpccmon path: print the switches on the path to a host. The switches write their identity into
+ * segments of a flow.
  *
- * An existing flow already has this data. Otherwise, with --port, we open a connection and send
- * single bytes, because each segment can address only a few hops, until all hops have identified
- * themselves.
+ * A flow that exists already has these data. Otherwise, with --port, hpccmon opens a connection and
+ * sends single bytes until all hops have identified themselves, because each segment can address
+ * only a few hops.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,7 +39,7 @@ struct search {
 	unsigned int	sent;	/* number of bytes sent on our own connection */
 };
 
-/* ---- What links are called -------------------------------------------------------- */
+/* ---- Names of links --------------------------------------------------------------- */
 
 static bool has_load(const struct hop *hop)
 {
@@ -79,9 +80,9 @@ static void wait_for(const struct flow *flow, void *data)
 }
 
 /**
- * identify_request() - ask links for their names, and wait for the answers
+ * identify_request() - request the names of links, and wait for the answers
  * @mon: a monitor
- * @filter: selected flows; later requests with it ask for names
+ * @filter: selected flows; later dumps with this filter request names, too
  * @why: message of the kernel if this is not permitted
  *
  * A flow that does not send cannot request names: do not wait for idle flows.
@@ -113,7 +114,7 @@ static uint64_t age_of(const struct flow *flow)
 	return hop ? hop->age_us : UINT64_MAX;
 }
 
-/* Keep the flow with the most data, and among equal ones the flow with the newest record. */
+/* Keep the flow with the most data; if several have equal data, the flow with the newest record. */
 static void keep_best(const struct flow *flow, void *data)
 {
 	struct search *search = data;
@@ -286,7 +287,7 @@ static int find_path(const char *host, const char *port, bool json)
 	return 0;
 }
 
-/* A port by number, or by a name that getaddrinfo() knows. */
+/* A port by number, or by a service name that getaddrinfo() supports. */
 static const char *port_option(void)
 {
 	if (!optarg[strspn(optarg, "+-0123456789")])

@@ -61,7 +61,7 @@ enum connect {
 	SHARED,		/* other direction of another flow's connection */
 };
 
-/* Bytes in one direction of a connection; also each message of an RPC. */
+/* A flow: bytes in one direction of a connection. Each message of an RPC is a flow, too. */
 struct flow {
 	unsigned int	id;
 	unsigned int	from;
@@ -125,10 +125,10 @@ struct program {
 	bool		early;		/* it runs before time zero */
 	uint64_t	start_ns;
 	uint64_t	stop_ns;	/* SIGTERM at this time; NEVER: it ends by itself */
-	bool		server;		/* not waited for */
-	char		*out;		/* "-": to our output, and it must not fail */
+	bool		server;		/* the run does not wait for its end */
+	char		*out;		/* file; "-": our output, must not fail */
 	char		*command;
-	int		pid;		/* 0 before and after */
+	int		pid;		/* 0 while it does not run */
 	int		pidfd;
 	bool		started;
 	bool		signalled;
@@ -204,7 +204,7 @@ void rpc_advance(struct flow *f, uint64_t t_ns);
 void put_rpcs(FILE *out);
 
 /* program.c */
-extern unsigned int nr_running;		/* of those that end, started or not */
+extern unsigned int nr_running;		/* programs that have not ended, without servers */
 void start_early_programs(void);
 void start_programs(uint64_t t_ns);
 void stop_programs(int signal);

@@ -10,18 +10,19 @@
  * If excess is above 8 packets, the bottleneck is a link without telemetry. A stamping link that
  * drops packets because of overload is busy: during d(t) of the sender's clock it sends for at
  * least 7/8 d(t), or U is above 9/8. The window law then reduces W, and excess is set to 0. But at
- * most four windows of W_init are lost before W is reduced: losses above this sum, less 1/32 of the
- * delivered packets, are not attributed to a busy link. d(t) is not measured by the link's clock,
- * because packets pass a fast link in a burst if a slow link follows it.
+ * most four windows of W_init are lost before W is reduced. So if the sum of lost - delivered / 32
+ * over the round trips is larger, the losses are not attributed to a busy link. d(t) is not
+ * measured by the link's clock, because packets pass a fast link in a burst if a slow link follows
+ * it.
  *
  * The caller does not count a packet as lost if it was only late. There are two kinds of late
  * packets: the ACK arrived without a retransmission, or the receiver got the packet twice (DSACK).
- * TCP detects both at least a round trip later. If half of the excess was only late, the path
- * reorders packets, or a machine was stopped, and hpcc_fallback_late() ends the fallback.
+ * TCP detects both at least a round trip later. If late packets were at least half of the excess,
+ * the path reorders packets, or a machine was stopped, and hpcc_fallback_late() ends the fallback.
  *
  * 1/32 is above the loss rate of links for other reasons (up to 1 %), and below the loss rate of a
- * window that is too large for the path. A window law that keeps one link at 0.95 may overload
- * another link with 7/8 to 0.95 of its rate, by 8 % at most.
+ * window that is too large for the path. A window law that keeps one link at 0.95 of its rate may
+ * overload another link, whose rate is 7/8 to 0.95 of the first link's rate, by 8 % at most.
  *
  * Return. The classic response runs for a number of round trips before telemetry is used again.
  * Each fallback for loss doubles this number; other fallbacks keep it. It is halved after max(64,
@@ -54,7 +55,7 @@
  */
 #define HPCC_LOSS_RTO		4
 
-/* Losses that are attributed to busy links: at most this many windows. */
+/* At most this many windows of losses are attributed to busy links. */
 #define HPCC_LOSS_WINDOWS	4
 
 /* Round trips of the classic response: at least 1 after telemetry stopped, because a return to a
@@ -172,7 +173,7 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 	return false;
 }
 
-/* Losses that are attributed to busy links, at most. */
+/* The maximum of the losses that are attributed to busy links. */
 static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 {
 	return max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
@@ -306,7 +307,8 @@ static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least,
  * @lost: packets lost so far
  * @window: packets that classic begins with, not 0
  *
- * The packets lost before the fallback are then about 1/8 of those delivered until the next try.
+ * The packets lost before the fallback are then about 1/8 of the packets delivered until the next
+ * try.
  *
  * Return: HPCC_HOLD_LOSS or more.
  */
@@ -320,11 +322,12 @@ static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
 }
 
 /**
- * hpcc_fallback_late() - end a fallback if half of its losses were only late
+ * hpcc_fallback_late() - end a fallback if at least half of its losses were late packets
  * @f: connection that runs classic
  * @lost: packets lost so far
  *
- * If so, hpcc_fallback_over() becomes true, and @hold has its value from before the fallback.
+ * If it ends the fallback, hpcc_fallback_over() becomes true, and @hold has its value from before
+ * the fallback.
  *
  * Return: whether it ended the fallback.
  */

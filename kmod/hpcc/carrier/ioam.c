@@ -2,9 +2,9 @@
 /*
  * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6.
  *
- *	sender		LOCAL_OUT adds a hop-by-hop header to a segment with a request. It has a
- *			trace with room for net.hpcc.ioam_nodes nodes. The TCP header has a FORWARD
- *			as usual, which states the scale.
+ *	sender		LOCAL_OUT adds a hop-by-hop header to a segment with a request. The
+ *			hop-by-hop header has a trace with room for net.hpcc.ioam_nodes nodes. The
+ *			TCP header has a FORWARD as usual, which states the scale.
  *	switches	A switch that supports IOAM fills in a node; another one fills in the
  *			FORWARD.
  *	receiver	LOCAL_IN turns the nodes into load records, as if they had arrived in the
@@ -192,7 +192,9 @@ static void hpcc_ioam_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	}
 	if (len != -ENOENT || !opt->nr)
 		hpcc_count_rcu(in->state->net, HPCC_C_IOAM_IGNORED);
-	/* Beside a malformed trace of ours, ports do not fill in the FORWARD either. */
+	/* If a packet has a trace of ours, ports do not fill in its FORWARD, even if the trace is
+	 * malformed.
+	 */
 	if (!ours)
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 }

@@ -91,7 +91,7 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  * If both ends agreed, start with W = W_init (draft section 5: flows start at line rate), else run
  * classic. If the module is not set up yet (main.c), the socket runs classic without a flow; its
  * note stays, so that setsockopt() can begin again. The same happens if the ends agreed on receiver
- * mode, and the socket returns while that module is not loaded.
+ * mode, and the socket returns while the module of receiver mode is not loaded.
  */
 void hpcc_begin(struct sock *sk)
 {
@@ -137,7 +137,8 @@ void hpcc_begin(struct sock *sk)
  * hpcc_release() - a socket leaves hpcc, or ends
  * @sk: socket that runs hpcc or classic
  *
- * Saves the agreement and the remaining hold of classic in a note, for a return by setsockopt().
+ * If the connection is not closed, save a note with the agreement and the number of round trips for
+ * which classic must still run. hpcc_begin() uses the note if the socket returns by setsockopt().
  */
 void hpcc_release(struct sock *sk)
 {

@@ -64,7 +64,7 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_probes_set() - let probes or data carry requests, and reserve space in data
  * @sk: socket
  * @flow: its flow
- * @probes: use probes if the connection can
+ * @probes: use probes, if the connection negotiated SACK
  *
  * Context: socket lock, as all functions below.
  */
@@ -92,8 +92,9 @@ static bool hpcc_ack_pending(const struct sock *sk)
 	       tp->compressed_ack;
 }
 
-/* Send a probe that the peer's TCP does not receive. Our TCP treats it as an ACK, too.
- * So send a pending ACK before it, and an ACK after it if the probe advanced the window.
+/* Send a probe that the peer's TCP does not receive. Our own TCP treats the probe as a sent ACK. So
+ * send a pending ACK before the probe. If the probe advanced the receive window, send an ACK after
+ * the probe.
  */
 static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -165,7 +166,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	tp->tcp_wstamp_ns = wstamp_ns;
 	flow->probe.delivered = tp->delivered;
 	flow->probe.segs = tp->data_segs_out - !!tp->packets_out;
-	/* Count it even if the probe had no space for the request. */
+	/* Count the request even if the probe had no space for it. */
 	hpcc_request_count(flow, now_ns, requests);
 }
 
@@ -185,7 +186,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	/* Clear answer before the records are read: a later probe sets it again. */
 	smp_store_mb(flow->answer, false);
 	if (unlikely(hpcc_mute_paused(flow))) {
-		/* ACKs go without the option now, so an answer would carry no echo. */
+		/* ACKs carry no option now, so an answer would contain no echo. */
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 		return;
 	}

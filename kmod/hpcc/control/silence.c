@@ -11,11 +11,13 @@
 #include "control/classic.h"
 #include "control/silence.h"
 
-/* Telemetry has stopped after this many RTTs and HPCC_SILENT_ACKS without a usable record. */
+/* Telemetry counts as stopped after this many RTTs and HPCC_SILENT_ACKS ACKs without a usable
+ * record.
+ */
 static const u32 hpcc_silent_rtts = 4;
 
-/* If the receiver computes W, telemetry has stopped after this many RTTs: an unchanged W is
- * reported once per 4 T.
+/* If the receiver computes W, this limit replaces hpcc_silent_rtts. It is larger, because the
+ * receiver reports an unchanged W only once per 4 T.
  */
 static const u32 hpcc_silent_window_rtts = 8;
 
@@ -26,11 +28,12 @@ static const u32 hpcc_silent_window_rtts = 8;
  * @rs: TCP's rate sample of the ACK
  * @ack: result of its records
  *
- * W would not change while all records are ignored, or while each record is from another link than
- * the one before. The first record of a link measures nothing, but the next one can be compared
- * with it. So it is not silence, with one limit: before a link is measured, there may be at most
- * one such record per hop. The limit does not apply if the application limits the flow: with long
- * pauses each record may arrive too late after the last one.
+ * If all records are ignored, or if each record is from another link than the previous record, W
+ * does not change: this is silence. The first record of a link measures nothing, but the next
+ * record can be compared with it. So a first record is not silence, with one limit: before a link
+ * is measured, there may be at most one first record per hop. The limit does not apply if the
+ * application limits the flow: with long pauses each record may arrive too late after the previous
+ * record.
  */
 bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		    const struct rate_sample *rs, const struct hpcc_ack *ack)

@@ -121,8 +121,8 @@ class Samples:
         return self.each(lambda s: sum(s["cost"]["roles"].get(name, 0) for name in names))
 
     def least_by_ack(self, *roles, copies=True):
-        """Instructions per ACK for these roles, in the sample with the fewest; in some samples the kernel looks
-        up the route for each ACK. copies: whether copying and clearing count."""
+        """Instructions per ACK for these roles: the smallest value of all samples, because in some samples the
+        kernel looks up the route for each ACK. copies: whether to include functions that copy or clear memory."""
         return min((sum(s["cost"]["roles"].get(name, 0) -
                         (0 if copies else s["cost"]["bytewise_roles"].get(name, 0))
                         for name in roles) / s["acks"] for s in self.samples), default=None)
