@@ -4,7 +4,7 @@
 # To be sourced by all scripts: properties of the Debian on which they run.
 
 # An ordinary user's PATH lacks the directories of modinfo, depmod, debootstrap, ip
-# and tc. The Makefile, scripts/check and lab/__init__.py do the same.
+# and tc. The Makefile, scripts/check and lab/__init__.py extend PATH in the same way.
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 # debian_kernel: print the version X.Y of the kernel of this Debian release; print

@@ -63,7 +63,7 @@ WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", r
 
 
 def exceptions(top, kind):
-    """Return the exceptions as {(file, what)}."""
+    """Return the exceptions of a kind as a set of pairs: file and name."""
     path = top / "scripts/rooms.exceptions"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {tuple(line.split()[1:]) for line in lines if line.split()[:1] == [kind]}

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND [ARG]...: run COMMAND as root
-# in a Debian of that suite (bookworm, trixie, or trixie-backports, which is trixie with
-# a newer kernel). The Debian contains its compiler and the packages that are needed to
-# build modules. Each DIR is mounted there under its own name. All other changes are
+# in a Debian system of that suite (bookworm, trixie, or trixie-backports, which is trixie
+# with a newer kernel). The system contains the compiler and the packages that are needed
+# to build modules. Each DIR is mounted there under its own name. All other changes are
 # lost when COMMAND ends, and there is no network. Without COMMAND: print the directory
-# of that Debian. Needs root and debootstrap.
+# of the system. Needs root and debootstrap.
 #
-# The Debian is created once, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
-# from the mirror that this machine is configured for. It needs 1 to 1.5 GB. Remove it to
-# get a newer one. It has the headers of its kernel, and scripts/vm/run.sh can use it as
-# the tree of that kernel.
+# The first call installs the Debian system of a suite in
+# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE, from the package mirror that
+# this machine uses. The directory needs 1 to 1.5 GB. Remove it to get newer packages. It
+# contains the headers of the system's kernel, and scripts/vm/run.sh can use it as the tree
+# of that kernel.
 #
 # Other scripts source this file for root_dir, root_layer, root_share and in_root, and
 # define say() and die().

@@ -139,7 +139,7 @@ EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
  * @sk: socket
  * @burst: its limits
  * @cwnd: window, segments
- * @tight: use only the part of the window, and ignore @burst->least
+ * @tight: limit a burst to @cwnd >> @burst->shift, and ignore @burst->least
  *
  * A burst queues in the sender's own NIC, which increases the RTT, so it is at most a small part of
  * the window. A route change resets sk_gso_max_segs.

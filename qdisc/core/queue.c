@@ -468,9 +468,9 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	return skb;
 }
 
-/* Whether the first packet in flight is due. The device calls dequeue after each arrival and after
- * each packet that it got. A packet that was due when the clock was last read is still due, and an
- * arrival has just read the clock. In all other cases read the clock.
+/* Whether the first packet in flight is due. The device calls dequeue after each arrival, and after
+ * each packet that dequeue returned. A packet that was due when the clock was last read is still
+ * due, and an arrival has just read the clock. In all other cases read the clock.
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {

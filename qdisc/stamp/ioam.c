@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IOAM (hpcc/carrier/ioam.h): a port fills in its node in the trace of a departing packet, which is
- * in the IPv6 hop-by-hop header.
+ * IOAM (hpcc/carrier/ioam.h): a port writes the data of its node into the trace of a departing
+ * packet. The trace is in the IPv6 hop-by-hop header.
  *
- * A trace of our type has priority over a TCP option. But an anonymous port has no node to write
- * into a trace, so there the TCP option is used, which needs no name.
+ * A trace of our type has priority over a TCP option. But an anonymous port has no node_id to write
+ * into a trace, so it writes into the TCP option, which needs no node_id.
  */
 #include <linux/ipv6.h>
 #include <hpcc/carrier/ioam.h>

@@ -237,10 +237,10 @@ lay_out()
 
 # Start the guest. Equal jobs run in the same way if no property of the host reaches the
 # guest's kernel. So the environment and the command line, from which it derives random
-# numbers, are the same on all hosts. The kernel finds all files by links in the job's
-# directory, which is its working directory.
-# random.trust_cpu: the seed is the only entropy. The kernel would wait for more
-# entropy forever, because virtual time stands still while it computes.
+# numbers, are the same on all hosts. The working directory of the guest's kernel is the
+# job's directory, which contains links to all files that the kernel opens.
+# random.trust_cpu: the guest accepts the seed as sufficient entropy. Otherwise it would
+# wait for more entropy forever, because virtual time stands still while it computes.
 # slub_debug: in 7.2 a CPU's store of free objects ("sheaf") keeps pointers to objects
 # that were taken from it, so kmemleak would miss leaks. A checked slab has no such store.
 boot()

@@ -84,7 +84,7 @@ main()
 {
 	local script status
 
-	# Only a kernel with KCSAN has this file. KCSAN is off until now.
+	# Only a kernel with KCSAN has this file. KCSAN is off from boot until this command.
 	[ ! -e "$KCSAN" ] || echo on > "$KCSAN"
 	dmesg -c > /dev/null
 	for script; do

@@ -221,8 +221,8 @@ def send_until(done, client, server, nbytes):
 
 
 def expect_half(what, version, nbytes, goodput):
-    """Fail if the goodput exceeds the link's rate, or is less than half of cubic's. The latter is
-    checked in virtual time only, because otherwise the speed of programs would be compared.
+    """Fail if the goodput exceeds the link's rate, or is less than half of cubic's goodput. The
+    comparison with cubic needs virtual time: in real time both depend on the speed of the programs.
     """
     if not virtual_time():
         print(f"# {what}, IPv{version}: {goodput:.0f} Mbit/s")

@@ -402,8 +402,8 @@ def until_ended(others, payload):
 
 
 def test_hostile_clients():
-    """Clients that send slowly, send too much, or do not read need little memory, and are closed
-    after 10 s.
+    """Clients that send slowly, send too much, or do not read cost the server little memory. The
+    server closes their connections after 10 s.
     """
     need_virtual_time()
     pair = Pair()

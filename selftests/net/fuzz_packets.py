@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Random packets (packets/*.c). Through a port: each packet arrives as it does on a way without the
-port, except for records and marks, and the counters add up. To a host: its connections deliver the
-data that they were given.
+port, except for records and marks, and the counters add up. To a host: its connections deliver
+exactly the data that their senders wrote.
 """
 
 import fcntl
@@ -29,8 +29,8 @@ SLOW = "1mbit" if watches_itself() and not virtual_time() else "20mbit"
 # No packet is dropped, and most ECN-capable packets are marked.
 MARKING = f"rate {'10gbit' if virtual_time() else SLOW} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
-# Number of runs of the program, each with an equal share of all packets; the two programs of host()
-# halve theirs.
+# Number of runs of the program. Each run gets an equal share of all packets. host() starts two
+# programs, and each of them gets half of a share.
 SHARES = 12
 turn = 0
 

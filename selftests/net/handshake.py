@@ -495,7 +495,7 @@ def test_forged_syn():
 
 
 def test_other_namespace_flooded():
-    """A flood of SYNs in one namespace costs no other namespace its telemetry."""
+    """New connections of a namespace use telemetry while SYNs flood another namespace."""
     flooded = Peer()
     flooded.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
     flooded.listen()
@@ -533,7 +533,7 @@ def test_whom_strangers_cost_memory():
         peer.listen()
 
     def cost_kb(port, ours=syn_option()):
-        """Return the KB that one SYN costs each namespace."""
+        """Return the KB that each namespace allocates for one SYN."""
         before = free_kb()
         for peer in peers:
             peer.lport = port

@@ -51,7 +51,7 @@ def test_module_goes():
 
 
 def test_top_while_the_module_goes():
-    """The command "top" shows what is missing without the module, and continues when it is back."""
+    """The command "top" reports that the module is missing, and continues after it is loaded again."""
     ns = Netns()
     screen = Screen(ns, 80, 10, "top", "--delay=0.2")
     screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))

@@ -87,7 +87,7 @@ def everything(_packet):
 
 
 def test_removed_from_syns():
-    """Without the option in SYNs no end agrees, and the connection carries none of our options."""
+    """If the SYNs lose the option, both ends run classic, and no segment carries our options."""
     for version, where, how in ((4, syns, into_nops), (6, syns, cut_out), (6, everything, into_nops),
                                 (4, everything, cut_out)):
         path, client, server = removed(where, how, version=version)

@@ -160,8 +160,9 @@ def test_lost_ack():
 
 
 def test_lost_ack_beside_probes():
-    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, it lost the last
-    ACK before the probe: ACKs pause the option only if that ACK had one.
+    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, the last
+    ACK before the probe was lost. If that ACK carried the option, the host pauses the option in ACKs;
+    otherwise it does not.
     """
     need_virtual_time()
     for carrier, cap in (2, CAP_INT), (3, CAP_IFA):

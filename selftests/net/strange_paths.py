@@ -688,8 +688,8 @@ def no_room_once(case, version):
 
 
 def test_no_room_once():
-    """A segment without space is counted once. IPv4 data always have space, and IPVS has no signed
-    SYN.
+    """A segment without space is counted once. With IPv4 only the SYN is tested, because IPv4 data
+    always have space. With IPVS only data are tested, because IPVS has no signed SYN.
     """
     for case, versions in (Vrf, (4, 6)), (VrfQdisc, (4, 6)), (IpvsClient, (6,)):
         for version in versions:

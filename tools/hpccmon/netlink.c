@@ -194,7 +194,7 @@ int monitor_fd(const struct monitor *mon)
 
 struct dump {
 	const struct filter	*filter;
-	bool			peers;	/* the second dump, by the peer's end */
+	bool			peers;	/* second dump: compare filter->local with the peer */
 	flow_fn			fn;
 	void			*data;
 };
@@ -256,8 +256,8 @@ static int request_result(struct monitor *mon, int err, const char **why)
  * monitor_dump() - get each selected flow once
  * @mon: a monitor
  * @filter: selected flows
- * @fn: gets them
- * @data: of @fn
+ * @fn: called for each flow
+ * @data: argument of @fn
  * @why: error message, if there is an error
  *
  * Return: 0 or an error.
@@ -406,8 +406,8 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
 /**
  * monitor_recv() - receive the events of one message of the kernel
  * @mon: a monitor after monitor_listen()
- * @fn: gets them
- * @data: of @fn
+ * @fn: called for each event
+ * @data: argument of @fn
  * @lost: number of lost messages, if known
  *
  * The kernel reports to a slow reader that it dropped messages; their number is known after all

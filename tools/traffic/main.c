@@ -47,7 +47,9 @@
 
 #include "traffic.h"
 
-/* Open files in addition to two for each connection: namespaces, listeners, programs. */
+/* Maximum number of open files for namespaces, listeners and programs; each connection has two
+ * more.
+ */
 #define FILES_MORE	4096
 
 /* Time from the last handshake to time zero, so that its packets have left the queues. */

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Congestion signals in a tag of 4 bytes (CSIG, compact format), as draft-miao-ccwg-hpcc-info-03,
- * section 3, uses them: read and replace a tag, buckets, and how a sender uses a signal.
+ * section 3, uses them. This file reads and replaces a tag, converts values to buckets, and makes
+ * load records from signals at a sender.
  *
- * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
  *
  * The tag follows the Ethernet header and its VLAN tags:
- *	TPID:16  T:3  R:1  S:5  LM:7	then the EtherType of what follows
- * T is the type of signal, S its bucket, LM the locator of the port that wrote it; LM 0: not
- * written yet.
+ *	TPID:16  T:3  R:1  S:5  LM:7	then the EtherType of the next header
+ * T is the type of the signal, S its bucket, and LM the locator of the port that wrote the signal.
+ * LM is 0 until a port writes.
  *
  * Buckets are floats: with m bits of mantissa, bucket S begins at value(S) units,
  *	value(S) = S for S < 2^m, else (2^m + S mod 2^m) 2^(S/2^m - 1)
  * ABW/C has m = 3, up to 60 units; times have m = 2, up to 448 units. Units are parameters of the
  * network. A bucket contains all values from its start up to the start of the next one.
  *
- * For a sender the path is one link: u2 from min(ABW/C), u1 from max(qlen/B). The sender requests
- * u1 while there is a queue, and u2 while there is none.
+ * A sender handles the path as one link: u2 comes from min(ABW/C), u1 from max(qlen/B). The sender
+ * requests u1 while there is a queue, and u2 while there is no queue.
  */
 #ifndef _HPCC_CARRIER_CSIG_H
 #define _HPCC_CARRIER_CSIG_H
@@ -45,7 +46,7 @@
 #define HPCC_CSIG_ABW_BITS	3
 #define HPCC_CSIG_TIME_BITS	2
 
-/* Maximum time for the computation of a bucket: longer times are in the last one. */
+/* Maximum time for the computation of a bucket. Longer times are in the last bucket. */
 #define HPCC_CSIG_TIME_TOP	0x7fffffffULL
 
 /* Maximum number of bytes before an IP header. */
@@ -56,7 +57,7 @@
  * @HPCC_CSIG_ABW: min(ABW); not used here
  * @HPCC_CSIG_ABW_C: min(ABW/C)
  * @HPCC_CSIG_PD: max(PD), the waiting time of a packet
- * @HPCC_CSIG_QLEN: max(qlen/B), which the draft proposes without a number
+ * @HPCC_CSIG_QLEN: max(qlen/B); the draft proposes this type, but assigns no number
  */
 enum hpcc_csig_type {
 	HPCC_CSIG_ABW	= 0,
@@ -101,7 +102,7 @@ static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
  * @abw_q30: ABW/C, in units of 2^-30
  * @pd_ns: waiting time of the packet
  * @qlen_ns: time that the link needs for the queue after the packet
- * @has_pd: @pd_ns is known
+ * @has_pd: @pd_ns is valid
  * @locator: 1 .. HPCC_CSIG_LOCATORS
  */
 struct hpcc_csig_hop {
@@ -120,7 +121,7 @@ static inline u32 hpcc_csig_value(u32 s, u32 bits)
 	return s < one ? s : (one + (s & (one - 1))) << ((s >> bits) - 1);
 }
 
-/* The bucket of @v units. */
+/* The bucket that contains @v units. */
 static inline u32 hpcc_csig_bucket(u32 v, u32 bits)
 {
 	u32 one = 1U << bits;
@@ -160,7 +161,7 @@ static inline u32 hpcc_csig_time_bucket(u64 ns, const struct hpcc_csig_units *un
 }
 
 /**
- * hpcc_csig_util() - utilization that a bucket of ABW/C stands for
+ * hpcc_csig_util() - convert a bucket of ABW/C to a utilization
  * @s: the bucket
  * @units: units
  *
@@ -202,11 +203,12 @@ static inline u16 hpcc_csig_ask(u8 type)
 
 /**
  * hpcc_csig_find() - find the tag of a frame
- * @p: its first byte
- * @have: readable bytes; HPCC_CSIG_WALK is enough
+ * @p: first byte of the frame
+ * @have: number of readable bytes; HPCC_CSIG_WALK is sufficient
  * @tpid: TPID of the tag
  *
- * Return: its offset, with HPCC_CSIG_LEN bytes and an EtherType readable there; -ENOENT: no tag.
+ * Return: offset of the tag, where HPCC_CSIG_LEN bytes and an EtherType are readable; -ENOENT: no
+ * tag.
  */
 static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 {
@@ -226,7 +228,7 @@ static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 	}
 }
 
-/* The bucket of a signal of type @type, or -ENOENT if the port does not have it. */
+/* The bucket of a port's signal of type @type, or -ENOENT if the port does not support the type. */
 static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 			       const struct hpcc_csig_units *units)
 {
@@ -248,7 +250,7 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
  * @hop: the port
  * @units: units
  *
- * The first port that supports the type always writes. The locator of the tag is 0 before this.
+ * The first port that supports the type always writes, because the locator of the tag is still 0.
  *
  * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET if the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION if
  * the port does not support the type.
@@ -271,8 +273,8 @@ static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 
 /* ---- Between the ends ------------------------------------------------------------
  *
- * A signal record occupies the only slot of a FORWARD. Its first 4 bits are a hop number, so that
- * for ports that fill in TCP options the slot is in use.
+ * A signal record occupies the only slot of a FORWARD. Its first 4 bits are a hop number other than
+ * 0, so ports that write into TCP options do not use this slot.
  */
 
 #define HPCC_CSIG_RECORD	(15ULL << 60 | (u64)HPCC_REPORT_SIGNAL << 56)
@@ -281,9 +283,9 @@ static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 /**
  * hpcc_csig_record() - the record of a FORWARD that requests a signal
  * @tag: the 16 bits of a tag after TPID
- * @popped: the tag was received and removed; else it is not pushed yet
+ * @popped: true: the tag was received and removed; false: the tag is not pushed yet
  *
- * Return: its bytes as a number.
+ * Return: the bytes of the record as a number.
  */
 static inline u64 hpcc_csig_record(u16 tag, bool popped)
 {
@@ -291,11 +293,9 @@ static inline u64 hpcc_csig_record(u16 tag, bool popped)
 }
 
 /**
- * hpcc_csig_is() - whether a FORWARD or ANSWERED requests a signal
- * @opt: its head
- * @records: its records
- *
- * Return: true if so.
+ * hpcc_csig_is() - whether an option is a FORWARD or ANSWERED that requests a signal
+ * @opt: head of the option
+ * @records: records of the option
  */
 static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -305,12 +305,12 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 
 /**
  * hpcc_csig_pop() - copy a received tag into the FORWARD
- * @p: the packet from its first byte on, writable up to @place->end
- * @place: its option, from hpcc_walk()
+ * @p: first byte of the packet, writable up to @place->end
+ * @place: the packet's option, from hpcc_walk()
  * @tag: the 16 bits of the tag after TPID
- * @fix_check: update the TCP checksum; false if it is not computed yet
+ * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
  *
- * Return: false if the option does not request a signal: then nothing was changed.
+ * Return: false if the option does not request a signal; the packet is then unchanged.
  */
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
 				 bool fix_check)
@@ -339,7 +339,7 @@ static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u
  * hpcc_csig_report() - the REPORT record that reflects a signal
  * @tag: the signal
  *
- * Return: its bytes as a number.
+ * Return: the bytes of the record as a number.
  */
 static inline u64 hpcc_csig_report(u16 tag)
 {
@@ -348,8 +348,8 @@ static inline u64 hpcc_csig_report(u16 tag)
 
 /**
  * hpcc_csig_reported() - the signal of a REPORT
- * @opt: its head
- * @records: its records
+ * @opt: head of the REPORT
+ * @records: records of the REPORT
  *
  * Return: the signal; 0 if the REPORT is of another kind or malformed. A signal is never 0.
  */
@@ -363,14 +363,14 @@ static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *recor
 /* ---- Sender ---------------------------------------------------------------------- */
 
 /**
- * struct hpcc_csig_path - state of a path from its signals, as one link
- * @ts_ns: arrival time of the last signal; 0: none yet
- * @tx_ns: time that the link has spent, the sum from all signals
+ * struct hpcc_csig_path - state of a path, which signals describe as one link
+ * @ts_ns: arrival time of the last signal; 0: no signal arrived yet
+ * @tx_ns: total time that the link has spent on packets, computed from all signals
  * @qlen_ns: u1 of the last signal, times T
  * @ask: enum hpcc_csig_type of the next signal; 0: no request
- * @locator: locator of the last queue
+ * @locator: locator of the port that reported the last queue
  * @turn: changes when the baseline becomes invalid
- * @turned: @turn changed at the last queue
+ * @turned: @turn changed when the last queue was reported
  */
 struct hpcc_csig_path {
 	u64	ts_ns;
@@ -382,8 +382,9 @@ struct hpcc_csig_path {
 	u8	turned : 1;
 };
 
-/* The bottleneck changed since the last queue: that queue is no baseline for min(qlen, L.qlen). Do
- * this at most once in a row: otherwise two alternating bottlenecks would never be measured.
+/* If another port than the last one reports a queue, the last queue is no baseline for
+ * min(qlen, L.qlen): invalidate the baseline. Do not invalidate it twice in a row: otherwise two
+ * alternating bottlenecks would never be measured.
  */
 static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
 {
@@ -394,20 +395,20 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
 
 /**
  * hpcc_csig_take() - process a signal
- * @path: the path; its @ask is set to the type to request next
+ * @path: the path; @path->ask is set to the type to request next
  * @tag: the signal
  * @units: units
  * @now_ns: arrival time by a monotonic clock, not 0
  * @scale: scale of the record
  * @r: set to a load record of hop 1
  *
- * txBytes is the sum of u2 times the time since the last signal, so that d(tx) / d(ts) in the
+ * Each signal adds u2 times the time since the last signal to txBytes, so d(tx) / d(ts) in the
  * window law is u2. After more than HPCC_INT_SPAN_NS without a signal the baseline is invalid. As
- * in the draft, u1 is added to u2; without a new u2, u2 is 1. After a queue has drained, u2 is
- * unknown until it is requested.
+ * in the draft, u1 is added to u2; if a signal does not contain u2, u2 is 1. After a queue has
+ * drained, u2 is unknown until the sender requests it.
  *
- * Return: 1; 0: there is no record yet; -EINVAL: it is not a requested type of signal, or no port
- * wrote it.
+ * Return: 1: @r is set; 0: there is no record yet; -EINVAL: no port wrote the signal, or its type
+ * is one that the sender does not request.
  */
 static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
 				 const struct hpcc_csig_units *units, u64 now_ns, u8 scale,

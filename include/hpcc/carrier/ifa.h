@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Telemetry in IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa), as draft-miao-tsv-hpcc-info-02
- * uses it: find it after an IP header, push a hop's metadata, read all hops' metadata.
+ * uses it. This file finds IFA after an IP header, pushes a hop's metadata, and reads the metadata
+ * of all hops.
  *
- * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
+ * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
  *
  * Bytes after an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets in each line:
  *	Ver:4  GNS:4  Next Header:8  reserved:3  MF:1  TS:1  I:1  TA:1  C:1  Max Length:8
  *	the TCP header
  *	Request Vector:8  Action Vector:8  Hop Limit:8  Current Length:8
  *	a stack of metadata; the metadata of the last hop come first
- * Lengths are in words of the stack. The TCP checksum and the lengths in the TCP header do not
- * include IFA's bytes.
+ * Max Length and Current Length count words of the stack. The TCP checksum and the TCP header's
+ * length do not include the bytes of IFA.
  *
- * GNS is 15: the local name space (LNS) of each hop defines the format of its metadata. Our format
- * is that of figure 1 in the draft:
+ * GNS is 15: the local name space (LNS) of each hop defines the format of the hop's metadata. Our
+ * format is that of figure 1 in the draft:
  *	LNS:4  deviceID:20  reserved:8
  *	Speed:4  reserved:8  rxTimestampSec:20
  *	egressPort:16  ingressPort:16
@@ -37,12 +38,12 @@
 
 #define HPCC_IFA_PROTOCOL	131	/* in the IP header */
 #define HPCC_IFA_VERSION	2
-#define HPCC_IFA_GNS		0xf	/* each hop has its own name space */
-#define HPCC_IFA_LNS		1	/* ours */
+#define HPCC_IFA_GNS		0xf	/* each hop has a local name space */
+#define HPCC_IFA_LNS		1	/* our local name space */
 #define HPCC_IFA_UNIT		64	/* unit of Queue Length in our name space, bytes */
 
 #define HPCC_IFA_HEAD_LEN	4	/* before the TCP header */
-#define HPCC_IFA_MD_LEN		4	/* metadata header, after it */
+#define HPCC_IFA_MD_LEN		4	/* metadata header, after the TCP header */
 #define HPCC_IFA_LEN		(HPCC_IFA_HEAD_LEN + HPCC_IFA_MD_LEN)
 #define HPCC_IFA_HOP_LEN	32
 #define HPCC_IFA_HOP_WORDS	8
@@ -52,7 +53,7 @@
 /* Flags of the IFA header's third octet. */
 #define HPCC_IFA_F_FRAGMENT	0x10
 #define HPCC_IFA_F_TAIL		0x08	/* metadata are at the end of the packet */
-#define HPCC_IFA_F_INBAND	0x04	/* not a clone: the end of the zone forwards it */
+#define HPCC_IFA_F_INBAND	0x04	/* not a clone: the zone's last node forwards it */
 #define HPCC_IFA_F_CHECKSUM	0x01
 #define HPCC_IFA_F_OTHER	(HPCC_IFA_F_FRAGMENT | HPCC_IFA_F_TAIL | HPCC_IFA_F_CHECKSUM)
 
@@ -60,11 +61,11 @@
 #define HPCC_IFA_TCP_MIN	20
 #define HPCC_IFA_TCP_DOFF	12	/* offset of the octet with the data offset */
 
-/* Speed of each code, Gbit/s; all other codes have no defined speed. */
+/* Number of speed codes with a defined speed, and the code for any other speed. */
 #define HPCC_IFA_SPEEDS		7
 #define HPCC_IFA_SPEED_OTHER	15
 
-/* Bit in the tag that distinguishes a link of IFA from one of IOAM or INT. */
+/* Bit in a record's tag that distinguishes a link of IFA from a link of IOAM or INT. */
 #define HPCC_IFA_TAG		0x20
 
 /**
@@ -122,7 +123,7 @@ static inline u64 hpcc_ifa_bps(u8 speed)
  * hpcc_ifa_speed() - convert B to a speed code
  * @bps: bit/s
  *
- * Return: the code; HPCC_IFA_SPEED_OTHER if there is none.
+ * Return: the code; HPCC_IFA_SPEED_OTHER if no code has this speed.
  */
 static inline u8 hpcc_ifa_speed(u64 bps)
 {
@@ -150,7 +151,7 @@ static inline bool hpcc_ifa_is_ours(const u8 *p)
  * hpcc_ifa_md() - find the metadata header
  * @p: IFA header and the first HPCC_IFA_TCP_MIN bytes of a TCP header
  *
- * Return: its offset from @p; 0 if the length of the TCP header is invalid.
+ * Return: offset of the metadata header from @p; 0 if the length of the TCP header is invalid.
  */
 static inline u32 hpcc_ifa_md(const u8 *p)
 {
@@ -163,7 +164,7 @@ static inline u32 hpcc_ifa_md(const u8 *p)
  * hpcc_ifa_find() - read both headers of IFA
  * @p: the bytes after the IP header
  * @have: readable bytes at @p: up to the end of the metadata header, or @len if that is less
- * @len: length of these bytes in the packet, @have or more
+ * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
  *
  * Return: length from @p to the end of the stack; -ENOENT if the header is not supported; -EINVAL
@@ -192,9 +193,9 @@ static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa 
 /**
  * hpcc_ifa_room() - whether a hop may push its metadata
  * @t: headers from hpcc_ifa_find()
- * @room: number of bytes that the packet may grow by
+ * @room: number of bytes by which the packet may grow
  *
- * Return: true if so. Otherwise the packet must be forwarded unchanged.
+ * Return: true if so. Otherwise the hop must forward the packet unchanged.
  */
 static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
 {
@@ -228,8 +229,8 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
  * hpcc_ifa_hops() - number of hops in the metadata stack
  * @t: from hpcc_ifa_find()
  *
- * Return: number of hops; -EINVAL if their metadata have another length, if there are too many, or
- * if later hops had no permission to write: a missing hop may be the loaded one.
+ * Return: number of hops; -EINVAL if their metadata have another length, if there are too many
+ * hops, or if no room is left for another hop: the metadata of the loaded hop may then be missing.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {
@@ -243,7 +244,7 @@ static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
  * hpcc_ifa_hop() - read the metadata of one hop
  * @md: metadata header and stack
  * @hops: hpcc_ifa_hops()
- * @nr: the hop on the path, 1 .. @hops
+ * @nr: number of the hop on the path, 1 .. @hops
  * @hop: result
  *
  * Return: 0, or -EINVAL if the metadata are inconsistent.
@@ -276,16 +277,16 @@ static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
 
 /**
  * hpcc_ifa_record() - turn a hop's metadata into a load record
- * @link: the link of that hop; restarts if the node or B changed
+ * @link: the link of that hop; it restarts if node, port or B changed
  * @hop: the metadata; hpcc_ifa_hop() returned 0 for them
  * @bps: B in bit/s, 8 or more
  * @unit: unit of Queue Length in bytes, below 2^16
  * @nr: hop of the record
  * @scale: scale of the record
  *
- * Counters wrap as those of an IOAM node do: call hpcc_ioam_age() first. The tag differs from the
- * link's tag in the TCP option, in IOAM and in INT, so that records of different carriers are not
- * compared. It divides only when the link restarts.
+ * The counters wrap like the counters of an IOAM node: call hpcc_ioam_age() first. The tag differs
+ * from the link's tag in the TCP option, in IOAM and in INT, so that records of different carriers
+ * are not compared. This function divides only when the link restarts.
  *
  * Return: the record.
  */
@@ -309,10 +310,11 @@ static inline struct hpcc_record hpcc_ifa_record(struct hpcc_trace_link *link,
 /**
  * hpcc_ifa_header() - make both headers, without metadata
  * @p: HPCC_IFA_HEAD_LEN bytes, before the TCP header
- * @md: HPCC_IFA_MD_LEN bytes, after it
+ * @md: HPCC_IFA_MD_LEN bytes, after the TCP header
  * @nodes: maximum number of hops with metadata, up to HPCC_IFA_NODES_MAX
  *
- * There is room for one more hop: if that room is used, hops may be missing.
+ * Max Length and Hop Limit allow one more hop. If that hop has pushed metadata too, hops may be
+ * missing.
  */
 static inline void hpcc_ifa_header(u8 *p, u8 *md, u8 nodes)
 {

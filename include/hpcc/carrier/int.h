@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Telemetry in INT-MD (In-band Network Telemetry Dataplane Specification 2.1, P4.org), as
- * draft-miao-ccwg-hpcc-info-03 uses it: find it after a TCP header, push a hop's metadata, read all
- * hops' metadata.
+ * draft-miao-ccwg-hpcc-info-03 uses it. This file finds INT after a TCP header, pushes a hop's
+ * metadata, and reads the metadata of all hops.
  *
- * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
+ * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
  *
- * What follows the TCP header, 4 octets a line:
+ * Bytes after the TCP header, 4 octets in each line:
  *	Type:4  NPT:2  reserved:2  Length:8  reserved:8  DSCP:6  reserved:2	the shim
  *	Ver:4  D:1  E:1  M:1  reserved:12  Hop ML:5  Remaining Hop Count:8
  *	Instruction Bitmap:16  Domain Specific ID:16
  *	DS Instruction:16  DS Flags:16
- *	then a stack of metadata, Hop ML words of each hop, of the last one first
- * Length is the number of words after the shim. Metadata have the order of their bits in the
- * bitmap; bit 0 is the most significant one.
+ *	a stack of metadata, Hop ML words for each hop; the metadata of the last hop come first
+ * Length is the number of words after the shim. The fields of a hop have the order of their bits in
+ * the bitmap; bit 0 is the most significant bit.
  *
  * Our instructions are bits 0, 1, 3, 5 and 7:
  *	node ID
  *	ingress interface:16  egress interface:16
  *	queue ID:8  queue occupancy:24, bytes
  *	egress timestamp, ns, 8 octets
- *	egress interface Tx utilization: HPCC_INT_UTIL_ONE is all of B
- * The specification leaves the unit of the last three to the operator of the network.
+ *	egress interface Tx utilization; HPCC_INT_UTIL_ONE is 100 % of B
+ * In the specification the operator of the network chooses the units of the last three fields.
  */
 #ifndef _HPCC_CARRIER_INT_H
 #define _HPCC_CARRIER_INT_H
@@ -39,7 +39,7 @@
 
 #define HPCC_INT_SHIM_LEN	4
 #define HPCC_INT_LEN		16	/* shim and metadata header */
-#define HPCC_INT_MD		1	/* type in the shim */
+#define HPCC_INT_MD		1	/* Type in the shim: INT-MD */
 #define HPCC_INT_VERSION	2
 #define HPCC_INT_INSTRUCTIONS	0xd500U
 #define HPCC_INT_HOP_WORDS	6
@@ -47,8 +47,8 @@
 #define HPCC_INT_HOP_MAX	124	/* maximum of Hop ML, bytes */
 #define HPCC_INT_NODES_MAX	12	/* the same as for an IOAM trace */
 #define HPCC_INT_MAX		(HPCC_INT_LEN + HPCC_INT_NODES_MAX * HPCC_INT_HOP_LEN)
-#define HPCC_INT_HEADER_WORDS	3	/* in the shim's length */
-#define HPCC_INT_WORDS_MAX	255	/* maximum of that length */
+#define HPCC_INT_HEADER_WORDS	3	/* metadata header, in the shim's Length */
+#define HPCC_INT_WORDS_MAX	255	/* maximum of Length */
 
 /* Flags of the metadata header's first octet. */
 #define HPCC_INT_F_DISCARD	0x08
@@ -64,11 +64,13 @@
 #define HPCC_INT_UTIL_SHIFT	30
 #define HPCC_INT_QLEN_MAX	0xfffffeU
 
-/* Maximum time between two metadata of a link: after a longer time the bytes sent are unknown. */
+/* Maximum time between two packets with metadata of a link. After a longer time the number of bytes
+ * sent is unknown.
+ */
 #define HPCC_INT_SPAN_NS	250000000ULL
 #define HPCC_INT_TX_BASE	0x1000000000000ULL
 
-/* Bit in the tag that distinguishes a link of INT from one of IOAM. */
+/* Bit in a record's tag that distinguishes a link of INT from a link of IOAM. */
 #define HPCC_INT_TAG		0x40
 
 /**
@@ -105,7 +107,7 @@ struct hpcc_int_hop {
 	u32	util;
 };
 
-/* Number of words of metadata for the instructions; a reserved instruction takes one. */
+/* Number of words of metadata for the instructions. A reserved instruction takes one word. */
 static inline u32 hpcc_int_words(u16 instructions)
 {
 	u32 words = 0;
@@ -121,11 +123,11 @@ static inline u32 hpcc_int_words(u16 instructions)
  * hpcc_int_find() - read the INT-MD header after a TCP header
  * @p: the bytes after the TCP header
  * @have: readable bytes at @p, HPCC_INT_LEN or more
- * @len: length of these bytes in the packet, @have or more
+ * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
  *
- * Return: its length in bytes, shim included; -ENOENT if type, version or domain are not ours;
- * -EINVAL if the lengths are inconsistent.
+ * Return: length of shim, header and stack in bytes; -ENOENT if type, version or domain are not
+ * supported; -EINVAL if the lengths are inconsistent.
  */
 static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_md *t)
 {
@@ -153,12 +155,12 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_
 /**
  * hpcc_int_room() - whether a hop may push its metadata
  * @p: shim and metadata header, writable
- * @t: what hpcc_int_find() read there
- * @room: number of bytes that the packet may grow by
+ * @t: the result of hpcc_int_find() for @p
+ * @room: number of bytes by which the packet may grow
  *
- * Sets the E or M flag if it may not.
+ * If the hop may not push, set the E or M flag.
  *
- * Return: number of bytes to push, up to HPCC_INT_HOP_MAX; 0: none.
+ * Return: number of bytes to push, at most HPCC_INT_HOP_MAX; 0: the hop may not push.
  */
 static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 {
@@ -174,8 +176,8 @@ static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 /**
  * hpcc_int_push() - write a hop's metadata
  * @p: shim and metadata header, followed by a gap of hpcc_int_room() bytes
- * @t: what hpcc_int_find() read there
- * @hop: what to write; all other requested fields are set to "not available"
+ * @t: the result of hpcc_int_find() for @p
+ * @hop: the metadata; all other requested fields are set to "not available"
  */
 static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struct hpcc_int_hop *hop)
 {
@@ -215,8 +217,8 @@ static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struc
  * hpcc_int_hops() - number of hops with our instructions
  * @t: from hpcc_int_find()
  *
- * Return: number of hops; -EINVAL if the instructions are not ours, or if a hop is missing: it may
- * be the loaded one.
+ * Return: number of hops; -EINVAL if the instructions are not ours, or if a hop is missing: the
+ * missing hop may be the loaded hop.
  */
 static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 {
@@ -230,13 +232,14 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 
 /**
  * hpcc_int_hop() - read the metadata of one hop
- * @p: shim, header and stack
+ * @p: shim, metadata header and stack
  * @hops: hpcc_int_hops()
- * @nr: the hop on the path, 1 .. @hops
- * @now_ns: time of the reader's clock; used if the hop states no egress timestamp
+ * @nr: number of the hop on the path, 1 .. @hops
+ * @now_ns: time of the reader's clock; used if the hop has no egress timestamp
  * @hop: result
  *
- * The timestamp only shows for how long the utilization applies, so any clock can replace it.
+ * The timestamp only determines for how long the utilization applies, so the time of any clock can
+ * replace it.
  *
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
@@ -257,7 +260,9 @@ static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct
 	       hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
 }
 
-/* Add the link's time spent since its last metadata. An older timestamp is ignored. */
+/* Add the time that the link has spent on packets since its last metadata. Metadata with an older
+ * timestamp are ignored.
+ */
 static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_int_hop *hop)
 {
 	u64 step = hop->ts_ns - link->ts_ns;
@@ -268,7 +273,7 @@ static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_
 	link->ts_ns = hop->ts_ns;
 }
 
-/* Whether the timestamp is too far from the last one, ahead or behind. */
+/* Whether the timestamp is too far ahead of the link's last timestamp, or too far behind it. */
 static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
 {
 	return ts_ns - link->ts_ns + HPCC_INT_SPAN_NS > 2 * HPCC_INT_SPAN_NS;
@@ -276,7 +281,7 @@ static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
 
 /**
  * hpcc_int_record() - turn a hop's metadata into a load record
- * @link: the link of that hop; restarts if the node or B changed, or its timestamp jumped
+ * @link: the link of that hop; it restarts if node, port or B changed, or if its timestamp jumped
  * @hop: the metadata; hpcc_int_hop() returned 0 for them
  * @bps: B in bit/s, 8 or more
  * @nr: hop of the record
@@ -284,7 +289,7 @@ static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
  *
  * The utilization applies to the time since the link's last metadata: txBytes is the sum of
  * utilization times time. The tag differs from the link's tag in the TCP option and in IOAM traces,
- * and changes when the link restarts. It divides only then.
+ * and changes when the link restarts. This function divides only when the link restarts.
  *
  * Return: the record.
  */
@@ -316,9 +321,11 @@ static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,
 /**
  * hpcc_int_util() - utilization of an interval
  * @busy_ns: time that the link spent on packets in the interval
- * @ns: its length, not 0
+ * @ns: length of the interval, not 0
  *
- * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE, at most 1. One division.
+ * This function divides once.
+ *
+ * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE, at most HPCC_INT_UTIL_ONE.
  */
 static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 {
@@ -333,10 +340,10 @@ static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 }
 
 /**
- * hpcc_int_header() - write shim and metadata header, without metadata
+ * hpcc_int_header() - write shim and metadata header with an empty stack
  * @p: HPCC_INT_LEN bytes
  * @nodes: Remaining Hop Count
- * @dscp: DSCP of the packet before it was marked
+ * @dscp: DSCP of the packet before it was set to the DSCP of INT
  */
 static inline void hpcc_int_header(u8 *p, u8 nodes, u8 dscp)
 {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Telemetry in IOAM (RFC 9197): the trace options of an IPv6 hop-by-hop header (RFC 9486), as
- * draft-miao-tsv-hpcc-info-02 uses them: find one, write a node's data, read all nodes' data.
+ * draft-miao-tsv-hpcc-info-02 uses them. This file finds a trace, writes the data of a node, and
+ * reads the data of all nodes.
  *
- * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
+ * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
  *
- * A trace, 4 octets a line:
+ * Format of a trace, 4 octets in each line:
  *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
  *	IOAM-Trace-Type:24  reserved:8
- *	then space for nodes; RemainingLen words of it, from its beginning, are free
+ *	space for the nodes' data; the first RemainingLen words of this space are free
  * This is the pre-allocated trace option; incremental traces are ignored. Each node writes its
- * data at the end of the free space, so the last hop comes first. Fields have the order of their
- * bits in IOAM-Trace-Type; bit 0 is the most significant one.
+ * data at the end of the free space, so the data of the last hop come first. Fields have the order
+ * of their bits in IOAM-Trace-Type; bit 0 is the most significant bit.
  *
  * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
  *	Hop_Lim:8  node_id:24
  *	ingress_if_id:16  egress_if_id:16
- *	timestamp fraction, ns, 0 .. 999,999,999; of when the packet leaves
+ *	timestamp fraction of the packet's departure, ns, 0 .. 999,999,999
  *	queue depth, bytes
  *	tx_bytes, modulo 2^32
  */
@@ -40,7 +41,7 @@
 #define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte before a trace */
 
 #define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
-#define HPCC_IOAM_HEAD_LEN	8	/* of a trace */
+#define HPCC_IOAM_HEAD_LEN	8	/* head of a trace */
 #define HPCC_IOAM_TRACE_TYPE	0xd20800U
 #define HPCC_IOAM_NODE_WORDS	5
 #define HPCC_IOAM_NODE_LEN	20
@@ -91,7 +92,7 @@ struct hpcc_ioam_node {
 	u32	tx_bytes;
 };
 
-/* Start values of unwrapped counters: multiples of the wrap period, so large that a counter may
+/* Start values of unwrapped counters: multiples of the wrap period, large enough that a counter can
  * decrease without reaching 0.
  */
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
@@ -104,14 +105,14 @@ struct hpcc_ioam_node {
 
 /**
  * hpcc_ioam_find() - find the trace in a hop-by-hop header
- * @p: the header, from its Next Header on
- * @len: its length
+ * @p: the header, from its Next Header field on
+ * @len: length of the header
  * @at: set to the offset of the trace's head
  *
- * The first pre-allocated trace is used.
+ * The function returns the first pre-allocated trace.
  *
- * Return: length of the trace, head included, a multiple of 4; -ENOENT if there is none; -EINVAL if
- * the lengths are inconsistent.
+ * Return: length of the trace with its head, a multiple of 4; -ENOENT if the header has no trace;
+ * -EINVAL if the lengths are inconsistent.
  */
 static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 {
@@ -143,8 +144,8 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
  * hpcc_ioam_is_ours() - whether a trace carries a request
  * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
  *
- * Return: false if the namespace or the fields are not ours: then ports fill in, and receivers
- * read, the TCP option of the packet, if it has one.
+ * Return: false if the namespace or the fields are not ours. Ports and receivers then use the TCP
+ * option of the packet, if it has this option.
  */
 static inline bool hpcc_ioam_is_ours(const u8 *p)
 {
@@ -178,7 +179,7 @@ static inline u32 hpcc_ioam_words(u32 type)
 /**
  * hpcc_ioam_read() - read the head of a trace
  * @p: the trace
- * @len: its length, head included: HPCC_IOAM_HEAD_LEN or more, at most 252
+ * @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252
  * @t: result
  *
  * Return: 0, or -EINVAL if RemainingLen exceeds the trace, or NodeLen does not match the trace
@@ -267,7 +268,7 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 	}
 }
 
-/* The reason why a node must not write: enum hpcc_unstamped, or 0. */
+/* The reason why a node must not write (enum hpcc_unstamped); 0: the node may write. */
 static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
 {
 	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
@@ -277,7 +278,7 @@ static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
 }
 
 /**
- * hpcc_ioam_overflow() - set the overflow flag: a node had no room
+ * hpcc_ioam_overflow() - set the overflow flag, because a node had no room
  * @p: the trace
  */
 static inline void hpcc_ioam_overflow(u8 *p)
@@ -289,12 +290,12 @@ static inline void hpcc_ioam_overflow(u8 *p)
  * hpcc_ioam_write() - write a node's data into a pre-allocated trace
  * @p: the trace
  * @len: as for hpcc_ioam_read()
- * @n: what to write
+ * @n: the data
  *
  * If there is no room, the overflow flag is set; other flags are unchanged.
  *
- * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED, NO_OPTION for
- * another namespace or a trace type without a length, FULL.
+ * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED; NO_OPTION if
+ * the namespace is not ours or the trace type does not define the length; FULL.
  */
 static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
 {
@@ -316,10 +317,10 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
 
 /**
  * hpcc_ioam_nodes() - number of nodes in a trace of our type
- * @t: its head
+ * @t: head of the trace
  *
- * Return: nodes; -EINVAL if namespace or trace type are not ours, or the trace overflowed: the
- * missing hops may be the loaded ones.
+ * Return: number of nodes; -EINVAL if namespace or trace type are not ours, or if the trace
+ * overflowed: a missing hop may be the loaded hop.
  */
 static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 {
@@ -334,8 +335,8 @@ static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 /**
  * hpcc_ioam_node() - read the data of one node
  * @p: the trace
- * @t: its head
- * @hop: the node on the path, 1 .. hpcc_ioam_nodes()
+ * @t: head of the trace
+ * @hop: number of the node on the path, 1 .. hpcc_ioam_nodes()
  * @n: result
  *
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
@@ -355,8 +356,8 @@ static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop
 	       n->tx_bytes == HPCC_IOAM_U32_NONE ? -EINVAL : 0;
 }
 
-/* Unwrap the counters close to their last values: at most half a second, and 2^31 bytes, ahead or
- * behind.
+/* Unwrap the counters to the values nearest to their last values: at most half a second and 2^31
+ * bytes ahead or behind.
  */
 static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct hpcc_ioam_node *n)
 {
@@ -386,15 +387,15 @@ static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
 
 /**
  * hpcc_ioam_record() - turn a node's data into a load record
- * @link: the link of that hop; restarts if the node or B changed
- * @n: its data
+ * @link: the link of that hop; it restarts if node, port or B changed
+ * @n: the node's data
  * @bps: B in bit/s, 8 or more
  * @hop: hop of the record
  * @scale: scale of the record
  *
- * The tag differs from the link's tag in the TCP option: counters have other offsets there, and
+ * The tag differs from the link's tag in the TCP option: the counters have other offsets there, so
  * records of the two carriers must not be compared. The tag changes when the link restarts, because
- * its counters jump then. It divides only then.
+ * the counters then jump. This function divides only when the link restarts.
  *
  * Return: the record.
  */

@@ -12,11 +12,11 @@
  * @node: node_id
  * @port: egress_if_id
  * @turn: changes when the link restarts, modulo 4
- * @bps: B in bit/s; 0: no data of it were received, or too long ago
+ * @bps: B in bit/s; 0: no data of this link were received, or the last data are too old
  * @byte_time: ns per byte at B, Q32
- * @ts_ns: timestamp, unwrapped
- * @tx_bytes: of IOAM: unwrapped
- * @tx_ns: of INT: time that the link has spent on packets (sum of utilization x time)
+ * @ts_ns: last timestamp, unwrapped
+ * @tx_bytes: for IOAM and IFA: number of bytes sent, unwrapped
+ * @tx_ns: for INT: time that the link has spent on packets (sum of utilization x time)
  */
 struct hpcc_trace_link {
 	u32	node;

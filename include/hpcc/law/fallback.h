@@ -11,9 +11,9 @@
  * drops packets because of overload is busy: during d(t) of the sender's clock it sends for at
  * least 7/8 d(t), or U is above 9/8. The window law then reduces W, and excess is set to 0. But at
  * most four windows of W_init are lost before W is reduced. So if the sum of lost - delivered / 32
- * over the round trips is larger, the losses are not attributed to a busy link. d(t) is not
- * measured by the link's clock, because packets pass a fast link in a burst if a slow link follows
- * it.
+ * over the round trips is larger, the losses are not attributed to a busy link. d(t) is measured by
+ * the sender's clock and not by the link's clock: if a slow link follows a fast link, packets pass
+ * the fast link in bursts.
  *
  * The caller does not count a packet as lost if it was only late. There are two kinds of late
  * packets: the ACK arrived without a retransmission, or the receiver got the packet twice (DSACK).
@@ -50,8 +50,9 @@
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
 /* After an RTO TCP marks all packets in flight as lost, even if ACKs were only late. TCP may undo
- * this and mark them again, and a smaller MSS turns them into more packets. So until all of them
- * are acknowledged, at most this many packets count as lost, and one more for each further RTO.
+ * this and mark the packets again, and a smaller MSS splits them into more packets. So until all of
+ * these packets are acknowledged, at most this many packets count as lost, and one more for each
+ * further RTO.
  */
 #define HPCC_LOSS_RTO		4
 
@@ -184,7 +185,9 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
  * hpcc_fallback_ends() - whether an ACK ends the round trip
  * @f: connection that uses telemetry
  * @a: its algorithm, after the ACK's records were processed
- * @prior_delivered: as for hpcc_fallback_ack(), which is needed only for ACKs that end a round trip
+ * @prior_delivered: as for hpcc_fallback_ack()
+ *
+ * Return: true if so. For all other ACKs the caller need not call hpcc_fallback_ack().
  */
 static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
 				      const struct hpcc_algo *a,

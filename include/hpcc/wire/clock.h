@@ -3,10 +3,10 @@
  * Transmission time of bytes on a link, without a division per packet and
  * without rounding errors that add up.
  *
- * A link of r bytes/s needs 10^9 / r ns per byte, kept as Q32 (u64, range
- * 2^-32 .. 10^9 ns, rounded to nearest: off by 2^-33 ns per byte, 1.5e-9 of
- * the rate at 100 Gb/s). Times keep the same 32 bits of fraction, so sums of
- * packet times are exact.
+ * A link of r bytes/s needs 10^9 / r ns per byte. This time is stored as Q32
+ * (u64, range 2^-32 .. 10^9 ns), rounded to the nearest value: the error is at
+ * most 2^-33 ns per byte, which is 1.5e-9 of the rate at 100 Gb/s. Times have
+ * the same 32 bits of fraction, so sums of packet times are exact.
  */
 #ifndef _HPCC_WIRE_CLOCK_H
 #define _HPCC_WIRE_CLOCK_H
@@ -25,7 +25,7 @@ struct hpcc_clock {
 };
 
 /**
- * hpcc_byte_time() - time of a byte
+ * hpcc_byte_time() - transmission time of a byte
  * @rate: link rate in bytes/s, 1 or more
  *
  * Return: ns per byte, Q32.
@@ -37,7 +37,7 @@ static inline u64 hpcc_byte_time(u64 rate)
 }
 
 /**
- * hpcc_link_time() - time of several bytes
+ * hpcc_link_time() - transmission time of several bytes
  * @byte_time: from hpcc_byte_time(), under 2^62
  * @bytes: number of bytes
  *
@@ -55,8 +55,8 @@ static inline struct hpcc_clock hpcc_link_time(u64 byte_time, u32 bytes)
 }
 
 /**
- * hpcc_clock_add() - add a duration to a moment
- * @a: moment
+ * hpcc_clock_add() - add a duration to a point in time
+ * @a: point in time
  * @b: duration
  */
 static inline struct hpcc_clock hpcc_clock_add(struct hpcc_clock a,
@@ -72,8 +72,8 @@ static inline struct hpcc_clock hpcc_clock_add(struct hpcc_clock a,
 }
 
 /**
- * hpcc_clock_ceil() - first whole nanosecond that is not before a moment
- * @t: moment
+ * hpcc_clock_ceil() - round a point in time up to whole nanoseconds
+ * @t: point in time
  */
 static inline u64 hpcc_clock_ceil(struct hpcc_clock t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Buckets of the queue length histogram in struct tc_hpcc_xstats: HPCC_HIST_* of
- * include/uapi/linux/hpcc.h defines them.
+ * Buckets of the queue length histogram in struct tc_hpcc_xstats. HPCC_HIST_* of
+ * include/uapi/linux/hpcc.h defines the buckets.
  */
 #ifndef _HPCC_WIRE_HISTOGRAM_H
 #define _HPCC_WIRE_HISTOGRAM_H
@@ -22,14 +22,16 @@ static inline u32 hpcc_hist_bucket(u32 bytes)
 	u32 v = bytes / HPCC_HIST_UNIT;
 	u32 shift = fls(v / (2 * HPCC_HIST_SUB));
 
-	/* v >> shift already contains one SUB, so shift is octave - 1. */
+	/* From octave 1 on, v >> shift is at least HPCC_HIST_SUB; shift is octave - 1. */
 	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift),
 		     HPCC_HIST_BUCKETS - 1);
 }
 
 /**
- * hpcc_hist_value() - largest queue length in a bucket (the last one: nominal)
+ * hpcc_hist_value() - largest queue length in a bucket
  * @bucket: 0 .. HPCC_HIST_BUCKETS - 1
+ *
+ * The last bucket also contains all longer queues.
  *
  * Return: bytes.
  */

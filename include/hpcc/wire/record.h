@@ -2,8 +2,8 @@
 /*
  * Telemetry option and hop records: encode, decode, bounds.
  *
- * Bytes in, numbers out: no skb, no policy, no clock. include/uapi/linux/hpcc.h defines the layout.
- * Every reader takes a length and reads nothing beyond it.
+ * The functions convert bytes to numbers and back; they use no skb, no policy and no clock.
+ * include/uapi/linux/hpcc.h defines the layout. They read no byte beyond the caller's length.
  */
 #ifndef _HPCC_WIRE_RECORD_H
 #define _HPCC_WIRE_RECORD_H
@@ -31,8 +31,8 @@
 /**
  * struct hpcc_opt - head of a telemetry option
  * @type: enum hpcc_opt_type
- * @scale: records count units of 2^scale ns, 0 .. HPCC_SCALE_MAX
- * @hops: number of switches passed, 0 .. HPCC_HOPS_MAX (saturated)
+ * @scale: times in the records are in units of 2^scale ns, 0 .. HPCC_SCALE_MAX
+ * @hops: number of switches that the packet has passed, 0 .. HPCC_HOPS_MAX (saturated)
  * @flags: HPCC_OPT_F_*
  * @nr: number of slots, 0 .. HPCC_OPT_RECORDS_MAX
  */
@@ -48,7 +48,7 @@ struct hpcc_opt {
  * struct hpcc_record - one load record
  * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
  * @tag: hash of switch_ID and port_ID
- * @ts: units of 2^scale ns, modulo 2^20
+ * @ts: timestamp, units of 2^scale ns, modulo 2^20
  * @tx: txBytes as transmission time, units of 2^scale ns, modulo 2^20
  * @qlen: queue as transmission time, units of 2^scale ns
  */
@@ -75,7 +75,7 @@ struct hpcc_identity {
 };
 
 /**
- * hpcc_scale_for() - the scale that a sender with base RTT T requests
+ * hpcc_scale_for() - the scale that a sender requests for its base RTT T
  * @t_ns: T in ns
  *
  * Return: the smallest scale for which T is below HPCC_T_UNITS_MAX units.
@@ -94,15 +94,13 @@ static inline u8 hpcc_scale_for(u64 t_ns)
  */
 static inline u8 hpcc_link_tag(u32 node, u32 port)
 {
-	/* Multiplicative hash; the constant is 2^32 divided by the golden
-	 * ratio, made odd.
-	 */
+	/* Multiplicative hash: the constant is an odd number near 2^32 / golden ratio. */
 	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
 }
 
 /**
- * hpcc_qlen_encode() - 12-bit float of a queue
- * @units: queue in units of 2^scale ns
+ * hpcc_qlen_encode() - convert a queue length to a 12-bit float
+ * @units: queue length in units of 2^scale ns
  *
  * Values below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most
  * 0.2 %. The result saturates at HPCC_QLEN_MAX.
@@ -129,7 +127,7 @@ static inline u32 hpcc_qlen_encode(u64 units)
  * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
  * @code: 12 bits; higher bits are ignored
  *
- * Return: queue in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
+ * Return: queue length in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
  */
 static inline u32 hpcc_qlen_decode(u32 code)
 {
@@ -140,9 +138,9 @@ static inline u32 hpcc_qlen_decode(u32 code)
 }
 
 /**
- * hpcc_counter_extend() - unwrap a 20-bit counter close to a known value
- * @last: an earlier or later value of the counter, not wrapped
- * @raw: its current value modulo 2^20
+ * hpcc_counter_extend() - unwrap a 20-bit counter to the value nearest to a known value
+ * @last: an earlier or later value of the counter, unwrapped
+ * @raw: current value of the counter modulo 2^20
  *
  * Return: the value congruent to @raw that is nearest to @last, at most 2^19 - 1 ahead or 2^19
  * behind.
@@ -194,7 +192,7 @@ static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
 }
 
 /**
- * hpcc_slot_hop() - the hop of a record, of either type
+ * hpcc_slot_hop() - hop number of a load record or an identity record
  * @p: HPCC_RECORD_LEN bytes
  *
  * Return: 1 .. HPCC_HOPS_MAX; 0: the slot is free.
@@ -204,7 +202,7 @@ static inline u8 hpcc_slot_hop(const u8 *p)
 	return p[0] >> 4;
 }
 
-/* The unit of B's mantissa, by exponent. */
+/* Unit of the mantissa of B for each exponent. */
 static const u64 hpcc_identity_unit_bps[4] = {
 	1000, 1000000, 1000000000, 1000000000000ULL
 };
@@ -314,11 +312,11 @@ static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
 /**
  * hpcc_opt_decode() - read a telemetry option's head
  * @p: the option, from its kind on
- * @len: value of its length byte; the caller checked that all of it is readable
+ * @len: value of the option's length byte; the caller checked that the whole option is readable
  * @opt: result
  *
- * Return: 0, or -EINVAL if the length is not that of 0 to HPCC_OPT_RECORDS_MAX records, or the type
- * is 0.
+ * Return: 0; -EINVAL if no number of records from 0 to HPCC_OPT_RECORDS_MAX has this length, or if
+ * the type is 0.
  */
 static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 {
@@ -336,10 +334,10 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 /**
  * hpcc_opt_misfits() - count the invalid records of an option
  * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
- * @records: its records
+ * @records: records of the option
  *
- * Each record belongs to a different hop of the path. Requests may have free slots, and an ECHO may
- * have the map of quiet hops.
+ * Each record belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free
+ * slots, and an ECHO may have the map of quiet hops.
  *
  * Return: number of invalid records. An option with an invalid record may belong to another
  * experiment.
@@ -375,8 +373,8 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 #define HPCC_TCPOPTS_USUAL_LEN	12
 
 /**
- * hpcc_opts_usual() - length of the usual options at the start, which can be skipped
- * @opts: the option bytes
+ * hpcc_opts_usual() - length of the usual options at the start, which a search can skip
+ * @opts: the option bytes of a TCP header
  * @len: number of these bytes
  *
  * Return: HPCC_TCPOPTS_USUAL_LEN or 0.
@@ -389,15 +387,16 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 }
 
 /**
- * hpcc_opt_next_of() - walk a TCP header's options
+ * hpcc_opt_next_of() - find the next option of two kinds in a TCP header
  * @opts: the option bytes of a TCP header
  * @len: number of these bytes, 0 .. 40
- * @pos: in: where to start, 0 for the first call; out: the offset after the option found
+ * @pos: in: offset at which the search starts, 0 for the first call; out: offset after the option
+ *	that was found
  * @kind: the option kind to find; not EOL, NOP or timestamps
  * @other: another kind to find
  *
- * Return: offset of the next option of these kinds, all of it within @len; -ENOENT if there is
- * none; -EINVAL if the length of an option is below 2 or exceeds @len.
+ * Return: offset of the next option of these kinds, which is completely within @len; -ENOENT if
+ * there is no such option; -EINVAL if the length of an option is below 2 or exceeds @len.
  */
 static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
 				   u8 other)
@@ -462,17 +461,17 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
 }
 
 /**
- * hpcc_syn_opt_find() - read our option of a SYN or SYN-ACK
+ * hpcc_syn_opt_find() - find and read our option in a SYN or SYN-ACK
  * @opts: the option bytes of a TCP header
  * @len: number of these bytes, 0 .. 40
  * @kind: TCP option kind
  * @exid: agreed experiment identifier
  *
- * Options of other experiments (TCP Fast Open, SMC) may have the same kind. The first option with
- * our ExID is used.
+ * Options of other experiments (TCP Fast Open, SMC) may have the same kind. This function reads the
+ * first option with our ExID.
  *
- * Return: HPCC_CAP_*; -ENOENT if there is none; -EINVAL if its length or version is not ours, or if
- * an option before it is malformed.
+ * Return: HPCC_CAP_*; -ENOENT if there is no such option; -EINVAL if the length or version of the
+ * option is not ours, or if an option before it is malformed.
  */
 static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3): the data that it copies
- * from a packet with a request that met a long queue, and the packet that it sends to the sender.
+ * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3). A packet with a request
+ * meets a long queue: the switch copies fields of this packet and sends a response to its sender.
  *
  * A response is a TCP segment without any flag. Its addresses and ports are those of a segment from
  * the data's receiver to the sender. Its ACK number is the data's sequence number, its sequence
  * number is the data's ACK number, and its only option is a RESPONSE with one load record. TCP
  * discards a segment without ACK, RST and SYN (RFC 9293, 3.10.7.4), so a sender that does not
- * support responses ignores it. A closed port replies with RST.
+ * support responses ignores the segment. If the port is closed, TCP replies with RST.
  *
  * An attacker with a forged source address can direct responses to that address. So a request gets
  * at most one response on its path: the switch that responds changes the FORWARD to ANSWERED, and
  * other switches do not respond to ANSWERED. A flow gets a response only in its turn, and only
- * while the budgets of its sender and of the port last.
+ * while the budgets of its sender and of the port are not used up.
  *
- * Bytes and lengths only, as in hpcc/wire/stamp.h: no skb.
+ * The functions use bytes and lengths only, no skb, as in hpcc/wire/stamp.h.
  */
 #ifndef _HPCC_WIRE_RESPOND_H
 #define _HPCC_WIRE_RESPOND_H
@@ -44,8 +44,8 @@
  * @ports: source and destination
  * @seq: sequence number
  * @ack: ACK number
- * @opt: the request with one free slot; after stamping the RESPONSE
- * @link: its Ethernet header and VLAN tags
+ * @opt: the request with one free slot; after stamping: the RESPONSE
+ * @link: Ethernet header and VLAN tags of the packet
  * @link_len: length of @link; 0: none
  * @version: 4 or 6
  * @tos: traffic class with the DSCP; the ECN field is 0
@@ -114,10 +114,10 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
  * @ethernet: the packet begins with an Ethernet header
  * @c: result
  *
- * A segment gets no response in three cases. Without ACK it has no ACK number for the response.
- * After 15 hops the hop number is at its maximum. And as for ICMP (RFC 1122, 3.2.2) both addresses
- * must be unicast: otherwise one multicast packet would get a response from each port that it
- * leaves by.
+ * A segment gets no response in three cases. A segment without the ACK flag has no ACK number for
+ * the response. After 15 hops the segment's hop count is at its maximum. And both addresses must be
+ * unicast, as for ICMP (RFC 1122, 3.2.2): otherwise a multicast packet would get a response from
+ * each port through which it leaves.
  *
  * The caller adds the VLAN tag of the skb.
  *
@@ -172,7 +172,7 @@ static inline void hpcc_trigger_stamp(struct hpcc_trigger *c, const struct hpcc_
 /**
  * hpcc_answered_write() - mark a request as answered
  * @p: the packet, writable up to @place->end
- * @place: from the walk; its option is a FORWARD
+ * @place: result of the walk; the option is a FORWARD
  * @fix_check: as for hpcc_stamp_packet()
  */
 static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *place, bool fix_check)
@@ -185,13 +185,13 @@ static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *pl
 		hpcc_opts_fix_check(p, place, before);
 }
 
-/* Sequence numbers are near each other if they differ by less than 4 MB (330 us at 100 Gb/s). One
- * in 512 random numbers is near.
+/* Sequence numbers are near each other if they differ by less than 4 MB (330 us at 100 Gb/s). A
+ * random number is near a given one with probability 1/512.
  */
 #define HPCC_TURN_NEAR		0x400000U
 
-/* Number of turns stored for flows with the same hash. Forged sequence numbers leave one of them to
- * the real flow.
+/* Number of turns stored for flows with the same hash. Forged sequence numbers use the other
+ * entries and leave one entry to the real flow.
  */
 #define HPCC_TURN_WAYS		4
 
@@ -208,22 +208,22 @@ struct hpcc_turn {
 };
 
 enum hpcc_turn_kind {
-	HPCC_TURN_HELD,		/* this request has no turn */
-	HPCC_TURN_NEXT,		/* the next turn of a known flow */
-	HPCC_TURN_NEW,		/* no recent turn with a near sequence number */
+	HPCC_TURN_HELD,		/* not the flow's turn, or no free entry */
+	HPCC_TURN_NEXT,		/* the turn of a flow that has an entry */
+	HPCC_TURN_NEW,		/* no entry with a near sequence number; an entry is free */
 };
 
 /**
- * hpcc_turn_find() - whether it is a flow's turn
+ * hpcc_turn_find() - whether a flow may get a response now
  * @set: the HPCC_TURN_WAYS last turns of flows with this hash
  * @key: key of the flow
  * @seq: sequence number of its request
- * @now_ns: now
+ * @now_ns: current time
  * @every_ns: minimum time between two turns of a flow
- * @turn: set to the entry that the caller must write if the flow has its turn
+ * @turn: set to the entry that the caller must write if the flow gets the response
  *
- * A continuous flow has one turn per @every_ns and keeps its entry. Retransmissions have no turn.
- * An entry is free after 2 x @every_ns without a turn. Sequence numbers that are far from the
+ * A continuous flow has one turn per @every_ns and keeps its entry. Retransmissions get no turn.
+ * An entry becomes free if it has no turn for 2 x @every_ns. Sequence numbers that are far from the
  * flow's own, such as forged ones, need another entry: they do not delay the flow's next turn.
  *
  * Return: enum hpcc_turn_kind.
@@ -267,7 +267,7 @@ static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 }
  * hpcc_budget_after() - take one response from a budget
  * @b: the budget
  * @full_ns: time at which the budget is full again
- * @now_ns: now
+ * @now_ns: current time
  * @every_ns: minimum time between two turns of a flow, 1 us to 1 s
  * @kind: kind of the flow's turn; new flows may use half of the budget, so forged flows leave the
  *	other half to known flows

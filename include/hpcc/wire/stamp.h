@@ -3,10 +3,10 @@
  * Stamping of a packet by a switch: find the telemetry option, count the hop, write a record, and
  * update the TCP checksum.
  *
- * Bytes and lengths only: no skb. If only the first bytes of a packet are readable, hpcc_walk()
- * returns the number of bytes that it needs, and the caller calls it again. No byte beyond the
- * readable part is read, and no length field is trusted before it was compared with the enclosing
- * length.
+ * The functions use bytes and lengths only, no skb. If only the first bytes of a packet are
+ * readable, hpcc_walk() returns the number of bytes that it needs, and the caller calls it again.
+ * The functions read only readable bytes, and use a length field only after comparing it with the
+ * enclosing length.
  */
 #ifndef _HPCC_WIRE_STAMP_H
 #define _HPCC_WIRE_STAMP_H
@@ -23,16 +23,16 @@
 #include <net/ipv6.h>
 #include <hpcc/wire/record.h>
 
-/* Maximum length of all headers. Packets with longer extension headers are not measured. */
+/* Maximum length of all headers. Packets with longer headers get no record. */
 #define HPCC_WALK_MAX_BYTES	512
 
 /* Results of hpcc_walk() besides enum hpcc_unstamped. */
-#define HPCC_WALK_FOUND		(-1)	/* place is set */
-#define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
+#define HPCC_WALK_FOUND		(-1)	/* an option was found, and place is set */
+#define HPCC_WALK_MORE		(-2)	/* the walk needs place->need readable bytes */
 #define HPCC_WALK_TCP		(-3)	/* internal: a TCP header was found */
 
-/* Use this in place of an option kind to stop after the IP header. EOL ends the options, so
- * no option has this kind.
+/* With this value instead of an option kind, the walk stops after the IP header. No option has this
+ * kind, because EOL ends the options.
  */
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
@@ -40,12 +40,12 @@
  * struct hpcc_opt_location - offsets of a packet's headers and its telemetry option
  * @need: after HPCC_WALK_MORE: number of bytes that must be readable
  * @version: 4 or 6, for any result of the walk, if struct iphdr or struct ipv6hdr is readable and
- *	its version and header length are valid; otherwise 0
- * @ip: offset of that header; otherwise 0
+ *	has a valid version and header length; otherwise 0
+ * @ip: offset of the IP header if @version is not 0; otherwise 0
  * @tcp: offset of the TCP header
  * @opt: offset of the option
  * @len: length of the option
- * @end: offset after the TCP header
+ * @end: offset of the first byte after the TCP header
  */
 struct hpcc_opt_location {
 	u32	need;
@@ -59,7 +59,7 @@ struct hpcc_opt_location {
 
 /**
  * struct hpcc_frame - a packet for hpcc_walk()
- * @p: its first byte
+ * @p: first byte of the packet
  * @have: number of readable bytes, at most @len
  * @len: length of the packet
  * @proto: EtherType of the header at @network, or HPCC_PROTO_ETHERNET if the packet begins with an
@@ -82,14 +82,15 @@ struct hpcc_frame {
 /* IP_MF | IP_OFFSET of <net/ip.h>. */
 #define HPCC_IP_FRAGMENT	0x3fff
 
-/* Offsets of bytes in struct tcphdr whose members are bit fields. */
+/* Offsets of the bytes of struct tcphdr that are bit fields. */
 #define HPCC_TCP_DOFF		12
 #define HPCC_TCP_FLAGS		13
 #define HPCC_TCP_SYN		0x02
 
-/* Whether bytes [off, off + n) are readable. Returns 0, HPCC_WALK_MORE, HPCC_UNSTAMPED_MALFORMED if
- * they exceed @end, or HPCC_UNSTAMPED_NOT_TCP if they exceed HPCC_WALK_MAX_BYTES. @off is at most
- * the length of a packet plus that of an IPv6 extension header.
+/* Check that bytes [off, off + n) are readable. Returns 0 if so; HPCC_WALK_MORE if the caller must
+ * make them readable; HPCC_UNSTAMPED_MALFORMED if they exceed @end; HPCC_UNSTAMPED_NOT_TCP if they
+ * exceed HPCC_WALK_MAX_BYTES. @off is at most the length of a packet plus the length of an IPv6
+ * extension header.
  */
 static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 				 u32 n, struct hpcc_opt_location *place)
@@ -107,8 +108,8 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 	return HPCC_WALK_MORE;
 }
 
-/* Whether switches write records into this option. A segment may also carry an echo. Most options
- * are FORWARDs.
+/* Whether switches write records into this option. They do not write into an echo in the same
+ * segment. Most options are FORWARDs.
  */
 static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 {
@@ -154,10 +155,10 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 				       HPCC_UNSTAMPED_NO_OPTION;
 }
 
-/* The longest packet whose IP header states its length, bytes. */
+/* Maximum length in an IP header, bytes. */
 #define HPCC_LENGTH_MAX	0xffff
 
-/* Super-packets above 64 KB (BIG TCP) have a length field of 0 and no padding after them. */
+/* Packets above 64 KB (BIG TCP) have a length field of 0, and no padding follows them. */
 static inline bool hpcc_is_super(u32 stated, u32 there)
 {
 	return !stated && there > HPCC_LENGTH_MAX;
@@ -276,10 +277,10 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  * @place: result
  *
- * The first option that requests records from switches is used.
+ * The walk ends at the first option that requests records from switches.
  *
- * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the reason why there is none (enum hpcc_unstamped):
- * HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
+ * Return: HPCC_WALK_FOUND; HPCC_WALK_MORE; or the reason why no option was found (enum
+ * hpcc_unstamped), which is HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
  */
 static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
 			    struct hpcc_opt_location *place)
@@ -310,11 +311,11 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
 }
 
 /**
- * struct hpcc_stamp - one snapshot of a port, taken as a packet departs
+ * struct hpcc_stamp - snapshot of a port at the departure of a packet
  * @node: switch_ID
  * @port: port_ID
  * @bps: B in bit/s
- * @ts_ns: when the packet's first bit leaves
+ * @ts_ns: time at which the packet's first bit leaves
  * @tx_ns: total time that the link has spent on earlier packets
  * @qlen_ns: time that the link needs for the queue after the packet
  * @quiet: the queue after the packet is too short for a load record
@@ -333,9 +334,9 @@ struct hpcc_stamp {
 
 /* Results of stamping, besides enum hpcc_unstamped. */
 #define HPCC_STAMP_WRITTEN	(-1)
-#define HPCC_STAMP_QUIET	(-2)	/* hop counted; quiet, no record */
+#define HPCC_STAMP_QUIET	(-2)	/* hop counted; no record, as the port is quiet */
 
-/* Index of the first free slot, or @nr. */
+/* Index of the first free slot; @nr if no slot is free. */
 static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
 {
 	u32 i;
@@ -347,18 +348,19 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
 }
 
 /**
- * hpcc_stamp_option() - count the hop and, if there is room, write a record
+ * hpcc_stamp_option() - count the hop and, if a slot is free, write a record
  * @p: the option
- * @len: its length
+ * @len: length of the option
  * @s: the port
  *
- * An existing record is never replaced. A sender reads a path with more hops than slots in phases.
- * If a later hop took the slot of an earlier hop, the sender would keep an old record of the
- * earlier hop.
+ * A port never replaces the record of another port. A sender reads a path with more hops than slots
+ * in phases. If a later hop replaced the record of an earlier hop, the sender would keep an old
+ * record of the earlier hop.
+ *
+ * Only a well-formed FORWARD, ANSWERED or IDENTIFY is changed. Its length never changes.
  *
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
- * hpcc_unstamped). Only a well-formed FORWARD, ANSWERED or IDENTIFY is changed, and never its
- * length.
+ * hpcc_unstamped).
  */
 static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 {
@@ -408,8 +410,8 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* Sum all options of the packet: they are aligned to 16-bit words, while the telemetry option alone
- * may not be.
+/* Checksum of all options of the packet. The options are aligned to 16-bit words; the telemetry
+ * option alone may not be aligned.
  */
 static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *place)
 {
@@ -418,7 +420,7 @@ static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *
 	return csum_partial(p + opts, place->end - opts, 0);
 }
 
-/* Update the TCP checksum after the options changed; @before is their old sum. */
+/* Update the TCP checksum after a change of the options. @before: hpcc_opts_sum() before it. */
 static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *place, __wsum before)
 {
 	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
@@ -433,9 +435,9 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *pl
  * @p: the packet, writable up to @place->end
  * @place: result of the walk
  * @s: the port
- * @fix_check: true: update the TCP checksum; false: the checksum has not been computed yet
+ * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
  *
- * The checksum is updated by the difference, so a wrong checksum stays wrong.
+ * The update adds the difference to the checksum, so a wrong checksum stays wrong.
  *
  * Return: as hpcc_stamp_option().
  */

@@ -2,7 +2,7 @@
 /*
  * Generic netlink family "hpcc": the connections that run hpcc in a network namespace, and its
  * tables of links and routes.
- * Documentation/netlink/specs/hpcc.yaml describes it for the kernel's ynl.
+ * Documentation/netlink/specs/hpcc.yaml describes the family for the kernel's ynl.
  */
 #ifndef _UAPI_LINUX_HPCC_NETLINK_H
 #define _UAPI_LINUX_HPCC_NETLINK_H
@@ -15,15 +15,15 @@
 
 enum {
 	HPCC_CMD_UNSPEC,
-	HPCC_CMD_FLOW_GET,	/* of one flow, or a dump of all; the tuple and cookie select */
-	HPCC_CMD_FLOW_NTF,	/* what happened to a flow, HPCC_A_FLOW_EVENT */
-	HPCC_CMD_COUNTERS_GET,	/* counters of the namespace, a dump */
-	HPCC_CMD_LINK_GET,	/* the table of links, a dump; HPCC_A_TABLE_* */
-	HPCC_CMD_LINK_SET,	/* add or change links, all of a request or none; CAP_NET_ADMIN */
-	HPCC_CMD_LINK_DEL,	/* delete links, the same; of HPCC_A_LINK_* node and port only */
-	HPCC_CMD_ROUTE_GET,	/* the same of routes */
+	HPCC_CMD_FLOW_GET,	/* state of one flow, or a dump; tuple and cookie select flows */
+	HPCC_CMD_FLOW_NTF,	/* event of a flow, HPCC_A_FLOW_EVENT */
+	HPCC_CMD_COUNTERS_GET,	/* dump the counters of the namespace */
+	HPCC_CMD_LINK_GET,	/* dump the table of links, HPCC_A_TABLE_* */
+	HPCC_CMD_LINK_SET,	/* add or change all links of a request, or none; CAP_NET_ADMIN */
+	HPCC_CMD_LINK_DEL,	/* delete all links of a request, or none; only node and port */
+	HPCC_CMD_ROUTE_GET,	/* routes: as the three commands for links */
 	HPCC_CMD_ROUTE_SET,
-	HPCC_CMD_ROUTE_DEL,	/* of HPCC_A_ROUTE_* prefix and length only */
+	HPCC_CMD_ROUTE_DEL,	/* only HPCC_A_ROUTE_PREFIX and HPCC_A_ROUTE_LEN */
 	__HPCC_CMD_MAX,
 };
 
@@ -31,26 +31,26 @@ enum {
 
 /* HPCC_A_FLOW_EVENT */
 enum hpcc_event {
-	HPCC_EVENT_FALLBACK,	/* to the classic response */
-	HPCC_EVENT_RETURN,	/* back to telemetry */
-	HPCC_EVENT_PATH,	/* another link at a hop */
-	HPCC_EVENT_MUTED,	/* segments go without the option, as the path may drop them */
+	HPCC_EVENT_FALLBACK,	/* the flow falls back to the classic response */
+	HPCC_EVENT_RETURN,	/* the flow returns to telemetry */
+	HPCC_EVENT_PATH,	/* the flow finds another link at a hop */
+	HPCC_EVENT_MUTED,	/* the flow omits the option, because the path may drop it */
 };
 
 /* HPCC_A_FLOW_MODE */
 enum hpcc_flow_mode {
-	HPCC_FLOW_TELEMETRY,	/* W rules */
-	HPCC_FLOW_IGNORING,	/* W rules; the last records were of no use */
-	HPCC_FLOW_CLASSIC,	/* Reno rules, until a record comes */
-	HPCC_FLOW_DOUBTING,	/* Reno rules, until a link is measured */
+	HPCC_FLOW_TELEMETRY,	/* the window is W */
+	HPCC_FLOW_IGNORING,	/* the window is W; the last records were not usable */
+	HPCC_FLOW_CLASSIC,	/* Reno's response, until a record arrives */
+	HPCC_FLOW_DOUBTING,	/* Reno's response, until a link is measured */
 };
 
-/* HPCC_A_FLOW_WHY: why the flow fell back last */
+/* HPCC_A_FLOW_WHY: reason of the flow's last fallback */
 enum hpcc_flow_why {
-	HPCC_WHY_NONE,		/* it never did */
+	HPCC_WHY_NONE,		/* the flow never fell back */
 	HPCC_WHY_SILENCE,	/* telemetry stopped */
-	HPCC_WHY_UNSEEN_LOSS,	/* no link with telemetry explains its losses */
-	HPCC_WHY_MUTED,		/* an RTO, and no telemetry since the last one */
+	HPCC_WHY_UNSEEN_LOSS,	/* no link with telemetry explains the losses */
+	HPCC_WHY_MUTED,		/* an RTO fired, and no telemetry arrived since the last RTO */
 };
 
 enum {
@@ -61,7 +61,7 @@ enum {
 	HPCC_A_FLOW_LPORT,	/* u16 */
 	HPCC_A_FLOW_RPORT,	/* u16 */
 	HPCC_A_FLOW_COOKIE,	/* u64, SO_COOKIE */
-	HPCC_A_FLOW_IFINDEX,	/* u32, SO_BINDTOIFINDEX; not there: not bound */
+	HPCC_A_FLOW_IFINDEX,	/* u32, SO_BINDTOIFINDEX; absent if the socket is not bound */
 	HPCC_A_FLOW_IDENTIFY,	/* flag: request the identities of links, for 10 s; CAP_NET_ADMIN */
 	HPCC_A_FLOW_EVENT,	/* u32, enum hpcc_event */
 	HPCC_A_FLOW_MODE,	/* u32, enum hpcc_flow_mode */
@@ -74,22 +74,22 @@ enum {
 	HPCC_A_FLOW_R,		/* u64, W/T, bytes/s */
 	HPCC_A_FLOW_T,		/* u64, ns */
 	HPCC_A_FLOW_INC_STAGE,	/* u32 */
-	HPCC_A_FLOW_N,		/* u32, as the receiver measured it; not there: configured */
-	HPCC_A_FLOW_SAMPLE,	/* u32, ns from one request to the next; 0: in all segments */
+	HPCC_A_FLOW_N,		/* u32, N that the receiver measured; absent if configured */
+	HPCC_A_FLOW_SAMPLE,	/* u32, ns between requests; 0: each segment has a request */
 	HPCC_A_FLOW_RECEIVER,	/* flag: the receiver computes W */
 	HPCC_A_FLOW_PROBES,	/* flag: probes carry requests */
 	HPCC_A_FLOW_HOPS,	/* u32, hops of the path */
-	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each hop that is known */
-	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, hops have no load */
-	HPCC_A_FLOW_MISSED,	/* u32, events suppressed by the rate limit since the last one */
+	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each known hop */
+	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, so hops have no load */
+	HPCC_A_FLOW_MISSED,	/* u32, events since the last one that the rate limit suppressed */
 	HPCC_A_FLOW_RECEIVED,	/* u32, received options with telemetry */
-	HPCC_A_FLOW_MALFORMED,	/* u32, options that were ignored */
-	HPCC_A_FLOW_BAD_HOP,	/* u32, records that were ignored: of no hop of the path */
-	HPCC_A_FLOW_TS_BACK,	/* u32, the same: ts did not advance */
-	HPCC_A_FLOW_TX_EXCESS,	/* u32, the same: tx grew faster than ts */
-	HPCC_A_FLOW_W_MIN,	/* u64, the least W, bytes */
+	HPCC_A_FLOW_MALFORMED,	/* u32, ignored options */
+	HPCC_A_FLOW_BAD_HOP,	/* u32, ignored records: hop not on the path */
+	HPCC_A_FLOW_TS_BACK,	/* u32, ignored records: ts did not advance */
+	HPCC_A_FLOW_TX_EXCESS,	/* u32, ignored records: tx grew faster than ts */
+	HPCC_A_FLOW_W_MIN,	/* u64, minimum of W, bytes */
 	HPCC_A_FLOW_MAX_STAGE,	/* u32, maxStage */
-	HPCC_A_FLOW_MUTED,	/* flag: segments go without the option: the path may drop it */
+	HPCC_A_FLOW_MUTED,	/* flag: the flow omits the option; the path may drop it */
 	__HPCC_A_FLOW_MAX,
 };
 
@@ -98,15 +98,15 @@ enum {
 enum {
 	HPCC_A_HOP_UNSPEC,
 	HPCC_A_HOP_PAD,
-	HPCC_A_HOP_HOP,		/* u32, 1 and up */
-	HPCC_A_HOP_U,		/* u64, u' of its last record, or as a quiet one counts, 2^-24 */
-	HPCC_A_HOP_QLEN,	/* u64, its queue in that, ns */
-	HPCC_A_HOP_AGE,		/* u64, us since then */
-	HPCC_A_HOP_QUIET,	/* flag: its queue is too short for records */
-	HPCC_A_HOP_NODE,	/* u32, switch_ID; known while HPCC_A_FLOW_IDENTIFY counts */
-	HPCC_A_HOP_PORT,	/* u32, port_ID, as that */
-	HPCC_A_HOP_RATE,	/* u64, B, bit/s, as that */
-	HPCC_A_HOP_HELD,	/* u64, us, how long its u' has been the largest one, if it is */
+	HPCC_A_HOP_HOP,		/* u32, number of the hop, from 1 */
+	HPCC_A_HOP_U,		/* u64, u' of the last record, or u' of a quiet hop, 2^-24 */
+	HPCC_A_HOP_QLEN,	/* u64, queue in the last record, ns */
+	HPCC_A_HOP_AGE,		/* u64, age of the last record, us */
+	HPCC_A_HOP_QUIET,	/* flag: the hop's queue is too short for records */
+	HPCC_A_HOP_NODE,	/* u32, switch_ID; present while IDENTIFY is active */
+	HPCC_A_HOP_PORT,	/* u32, port_ID; present as HPCC_A_HOP_NODE */
+	HPCC_A_HOP_RATE,	/* u64, B, bit/s; present as HPCC_A_HOP_NODE */
+	HPCC_A_HOP_HELD,	/* u64, us for which this hop has had the largest u' */
 	__HPCC_A_HOP_MAX,
 };
 
@@ -124,7 +124,7 @@ enum {
 
 enum {
 	HPCC_A_TABLE_UNSPEC,
-	HPCC_A_TABLE_REPLACE,	/* flag: the table has the entries of this request and no others */
+	HPCC_A_TABLE_REPLACE,	/* flag: the entries of this request replace the table */
 	HPCC_A_TABLE_LINK,	/* nest of HPCC_A_LINK_*, one for each link */
 	HPCC_A_TABLE_ROUTE,	/* nest of HPCC_A_ROUTE_*, one for each route */
 	__HPCC_A_TABLE_MAX,
@@ -138,7 +138,7 @@ enum {
 	HPCC_A_LINK_NODE,	/* u32, switch_ID, 0 to 0xfffffe */
 	HPCC_A_LINK_PORT,	/* u32, port_ID, 0 to 0xfffe */
 	HPCC_A_LINK_RATE,	/* u64, B, bit/s */
-	HPCC_A_LINK_UNIT,	/* u32, bytes of a unit of queue depth; default 1 */
+	HPCC_A_LINK_UNIT,	/* u32, bytes in a unit of queue depth; default 1 */
 	__HPCC_A_LINK_MAX,
 };
 
@@ -147,9 +147,9 @@ enum {
 enum {
 	HPCC_A_ROUTE_UNSPEC,
 	HPCC_A_ROUTE_PREFIX,	/* binary, 4 or 16 bytes */
-	HPCC_A_ROUTE_LEN,	/* u32, bits of that */
-	HPCC_A_ROUTE_WHERE,	/* u32, as net.hpcc.where; not there: the sysctl decides */
-	HPCC_A_ROUTE_CARRIER,	/* u32, as net.hpcc.carrier; the same */
+	HPCC_A_ROUTE_LEN,	/* u32, bits of the prefix */
+	HPCC_A_ROUTE_WHERE,	/* u32, as net.hpcc.where; if absent, the sysctl applies */
+	HPCC_A_ROUTE_CARRIER,	/* u32, as net.hpcc.carrier; if absent, the sysctl applies */
 	__HPCC_A_ROUTE_MAX,
 };
 

@@ -191,14 +191,14 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note no
 }
 
 /**
- * hpcc_agree_offer() - note that a peer's SYN carried the option
+ * hpcc_agree_offer() - record that a peer's SYN carried the option
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  * @note: the note
  * @payer: socket whose cgroup is charged for the table
  *
- * An existing note stays: the SYN is a copy of one that was already answered.
+ * An existing note does not change: the SYN is then a copy of a SYN that was already answered.
  *
  * Context: LOCAL_IN.
  */
@@ -244,7 +244,7 @@ struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tup
 }
 
 /**
- * hpcc_agree_done() - note that SYN and SYN-ACK carry the option
+ * hpcc_agree_done() - record that both the SYN and the SYN-ACK carry the option
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer

@@ -55,9 +55,9 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
 }
 
-/* Begin with telemetry. But begin with classic if setsockopt() brings back a connection that had
- * fallen back (@prior_hold > 1). A connection that returns, or whose handshake took too long,
- * starts with slow start from TCP's window.
+/* Begin with telemetry. Begin with classic if the connection had fallen back before it left hpcc,
+ * and setsockopt() now selects hpcc again (@prior_hold > 1). A connection that returns, or whose
+ * handshake took too long, begins with slow start from TCP's window.
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
 {

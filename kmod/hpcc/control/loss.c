@@ -18,7 +18,7 @@ static const u32 hpcc_far_rounds = 32;
  */
 static const int hpcc_dup_score_max = 6;
 
-/* Maximum of hpcc_flow.dsack_excess: late packets above this number do not excuse losses. */
+/* Maximum of hpcc_flow.dsack_excess: late packets above this number still count as lost. */
 static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
 /**

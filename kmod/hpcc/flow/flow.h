@@ -400,9 +400,9 @@ struct hpcc_flow_event {
  *
  * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
  * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
- * also needs the line of @fallback. A segment in LOCAL_OUT needs the lines of @node and
- * @last_request_ns; if the segment is an ACK to a peer that accepts N, it also needs the line of
- * @census. hpcc_flow_check() verifies these lines at compile time.
+ * also needs the cache line of @fallback. A segment in LOCAL_OUT needs the cache lines of @node and
+ * @last_request_ns; if the segment is an ACK to a peer that accepts N, it also needs the cache line
+ * of @census. hpcc_flow_check() verifies these cache lines at compile time.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;

@@ -18,7 +18,7 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	{ "max_stage", HPCC_SYSCTL(max_stage), 0, 0, 255 },
 	/* T between two updates of Wc with max_stage 0: design.rst has the measurements. */
 	{ "settle", HPCC_SYSCTL(settle), 3, 0, 64 },
-	/* draft-miao section 6.1, first guideline; in section 4.2 W follows each ACK. */
+	/* 1: draft-miao section 6.1, first guideline; 0: section 4.2, each ACK changes W. */
 	{ "per_rtt", HPCC_SYSCTL(per_rtt), 0, 0, 1 },
 	/* In short intervals U is noisy, and the maximum over several links selects the noise. */
 	{ "hop_records", HPCC_SYSCTL(hop_records), 8, 0, 255 },

@@ -323,8 +323,8 @@ def _host_list(text, hosts, where):
 
 
 def _expand(given, hosts, cc, seed):
-    """Turn [[flow]] tables into flows: for each source, as many flows as the key count gives. The seed determines a
-    random delay of each start, up to the spread of its table.
+    """Turn [[flow]] tables into flows: for each source, as many flows as the key count gives. The seed determines the
+    random delay of each flow's start, which is at most the value of the key spread in the flow's table.
     """
     drawn = random.Random(seed)
     flows = []

@@ -114,11 +114,11 @@ class Records:
 
 
     def has_flows(self):
-        """Whether samples have the flows' bytes, which are then the last columns."""
+        """Whether the last columns of the samples are the bytes that each flow received."""
         return len(self.flows) <= FLOWS_DRAWN
 
     def received(self, flow, index):
-        """Bytes of a flow that had arrived at the time of a sample; flows are the last columns."""
+        """Bytes of a flow that had arrived at the time of a sample; the last columns are those of the flows."""
         values = self.samples[index]["values"]
         return values[len(values) - len(self.flows) + flow.id]
 

@@ -225,7 +225,7 @@ class Bench:
         return self.done
 
     def about(self, rows, verdicts):
-        """The numbers of met and missed targets, and the kernel. verdicts: the column of the verdicts."""
+        """A summary: targets met and missed, seed, and kernels. verdicts: index of the column of verdicts."""
         met, missed = (sum(row[verdicts] == word for row in rows) for word in ("met", "missed"))
         return (f"{met} targets met, {missed} missed; seed {self.args.seed}; {self.kernels()}. "
                 "Figures of the measurement window unless they say whole run.")
