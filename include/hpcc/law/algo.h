@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * HPCC++ window law: ComputeWind and NewAck of draft-miao-iccrg-hpccplus section 4.2. measure.h has
- * MeasureInflight, state.h the parameters and the state.
+ * HPCC++ window law: ComputeWind and NewAck of draft-miao-iccrg-hpccplus section 4.2. measure.h
+ * contains MeasureInflight, and state.h contains the parameters and the state.
  *
  *	u' = min(qlen, L.qlen) / T + d(tx) / d(ts)		per link
- *	u  = max u', tau = min(d(ts) of that link, T)
+ *	u  = max u', tau = min(d(ts) of the link with this u', T)
  *	U  = (1 - tau/T) U + tau/T u
  *	W  = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W  = Wc + W_ai             otherwise
  *
- * A quiet link reports only that its queue is short. At first it counts as full: u' = eta. Its u'
- * falls by eta/64 in each further round trip, down to eta/2, and W is multiplied in each of them.
+ * A quiet link reports only that its queue is short. At first the link counts as full: u' = eta. In
+ * each further round trip u' falls by eta/64, down to eta/2, and the change of W is multiplicative.
  * The first record after a quiet period has u' = 1 + qlen/T.
  *
- * The draft's qlen / (B T) and txRate / B need no B here: records state qlen and txBytes as the
- * time that the link needs to send them. No skb, no socket, no clock, no lock, no allocation: the
- * caller owns a struct hpcc_algo and its links, and passes numbers.
+ * The draft's qlen / (B T) and txRate / B need no B here: records contain qlen and txBytes as the
+ * time that the link needs to send these bytes. The functions use no skb, socket, clock, lock or
+ * allocation: the caller owns a struct hpcc_algo and its links, and passes numbers.
  *
- * Time (T, ts, tx, qlen) is in one unit that the caller chooses: ns in the kernel, fractions of it
- * in the replay. The only limit is that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
+ * Times (T, ts, tx, qlen) are in a unit that the caller chooses: ns in the kernel, a fraction of a
+ * ns in the replay. The only limit is that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
  *
  * Fixed point; "nearest" is half up:
  *
@@ -33,12 +33,12 @@
  *	tau/T		Q63	2^63 (1)	that of 1/T, relative
  *	eta/U		Q31	2^63		nearest; from U in Q32
  *
- * U has more bits than u' because one update changes it by (u - U) tau/T only. At 800 Gb/s and T =
+ * U has more bits than u' because one update changes U only by (u - U) tau/T. At 800 Gb/s and T =
  * 1 s the weight tau/T of a packet is 1e-8: in Q24, U would not change if |u - U| is below 3. In
  * Q44 this limit is 3e-6.
  *
- * Errors: u' is off by 2^-24 (half from each term); U by the same plus at most 2^-45 T/tau; W by
- * 2^-16 byte plus W (2^-32 / U + 2^-32 U / eta).
+ * Maximum errors: of u' 2^-24 (half from each term); of U 2^-24 + 2^-45 T/tau; of W 2^-16 byte +
+ * W (2^-32 / U + 2^-32 U / eta).
  */
 #ifndef _HPCC_LAW_ALGO_H
 #define _HPCC_LAW_ALGO_H
@@ -55,7 +55,7 @@
 static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
 				  const struct hpcc_params *p)
 {
-	/* U in Q32; 0 means U < 2^-32: then W is W_max. */
+	/* U in Q32. If U < 2^-32, it is 0, and W is W_max. */
 	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
 	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39,
 					 max_t(u64, U_q32, 1));
@@ -106,8 +106,8 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  * @since: time since Wc was last synchronised, time units, below 2^62
  * @settle: minimum time between two updates with maxStage 0, in T; 0 .. 64
  *
- * U is an average over T. It hardly changes in a shorter round trip, so Wc may be divided by U at
- * most twice per T.
+ * U is an average over T. If the round trip is shorter than T, U hardly changes in it. So Wc may be
+ * divided by U at most twice per T.
  *
  * Records show the effect of a new W one round trip later, and U shows it another T later. With
  * maxStage 0 every update is multiplicative: if Wc is divided once per round trip by a U that is
@@ -127,8 +127,8 @@ static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since
  * @bits: result of MeasureInflight, not HPCC_ACK_NO_SAMPLE
  * @full: a round trip ended
  *
- * If no new record of the most loaded link arrived, U is unchanged: Wc has already reacted to that
- * U and must not be divided by it twice.
+ * If no new record of the most loaded link arrived, U is unchanged: Wc was already divided by this
+ * U and must not be divided by it again.
  *
  * Return: enum hpcc_ack_bits.
  */
@@ -183,8 +183,8 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
  * hpcc_new_ack() - NewAck (draft section 4.2, lines 21-27)
  * @a: connection
  * @p: parameters
- * @s: records that the ACK carries
- * @n: how many
+ * @s: records of the ACK
+ * @n: number of records
  * @ack_seq: as for hpcc_follow()
  * @snd_nxt: as for hpcc_follow()
  *
@@ -204,7 +204,7 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
  * @W_q16: window, bytes
  * @units_per_s: time units in a second
  *
- * Return: bytes per second, to nearest, at most 65536 per time unit.
+ * Return: bytes per second, rounded to nearest, at most 65536 per time unit.
  */
 static inline u64 hpcc_rate_of(const struct hpcc_params *p, u64 W_q16, u64 units_per_s)
 {

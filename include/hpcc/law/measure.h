@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * MeasureInflight of draft-miao-iccrg-hpccplus section 4.2: u' of each link and U, from the records
- * of an ACK. hpcc/law/algo.h has the formulas.
+ * of an ACK. hpcc/law/algo.h contains the formulas.
  */
 #ifndef _HPCC_LAW_MEASURE_H
 #define _HPCC_LAW_MEASURE_H
@@ -11,9 +11,9 @@
 /**
  * hpcc_link_u() - u' of a link (draft lines 4 and 5)
  * @p: parameters
- * @qlen: the smaller one of two successive queue lengths, time units
- * @dtx: d(tx) between them, time units, at most HPCC_TX_EXCESS @dts + T
- * @dts: d(ts) between them, time units, not 0
+ * @qlen: the smaller queue length of two successive records, time units
+ * @dtx: d(tx) between the records, time units, at most HPCC_TX_EXCESS @dts + T
+ * @dts: d(ts) between the records, time units, not 0
  *
  * Return: u', Q24, at most HPCC_U_MAX_Q24.
  */
@@ -41,9 +41,9 @@ static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
  * hpcc_link_update() - process a link's record: u' and L[i] = ack.L[i]
  * @l: the link
  * @p: parameters
- * @s: its record
+ * @s: the link's record
  *
- * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
+ * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_link_update(struct hpcc_link *l,
 				   const struct hpcc_params *p,
@@ -70,7 +70,7 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 		l->u_q24 = 0;
 	else if (l->valid)
 		l->u_q24 = hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
-	else	/* it has a queue now, so it sends without a pause */
+	else	/* the link has a queue now, so it sends without a pause */
 		l->u_q24 = hpcc_link_u(p, s->qlen, 1, 1);
 	l->ts = s->ts;
 	l->tx = s->tx;
@@ -87,7 +87,7 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
  * hpcc_link_quiet() - process a report that a link is quiet
  * @l: the link
  * @p: parameters
- * @slow: slow start limits W, so u' may have its minimum at once
+ * @slow: slow start limits W, so u' may get its minimum immediately
  *
  * The last record of the link is no longer a valid baseline.
  *
@@ -107,7 +107,7 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 
 /* A round trip ended. A link without a report for too long counts as idle; its last record stays as
  * the baseline. While a link with records limits W, the state of a quiet link does not show how
- * much more it could carry: its u' restarts at eta.
+ * much more traffic the quiet link could carry: its u' restarts at eta.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {
@@ -130,7 +130,7 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 }
 
 /**
- * hpcc_find_bottleneck() - record which link is the bottleneck, and since when
+ * hpcc_find_bottleneck() - record which link is the bottleneck, and the time of a change
  * @a: connection
  * @now: time of any clock; 0 counts as 1
  *
@@ -153,7 +153,7 @@ static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
  * hpcc_average() - U = (1 - tau/T) U + tau/T u (draft line 9)
  * @a: connection
  * @p: parameters
- * @u_q24: u
+ * @u_q24: u of this ACK
  * @tau: time over which u was measured, time units, at most T
  */
 static inline void hpcc_average(struct hpcc_algo *a,
@@ -178,8 +178,8 @@ static inline void hpcc_average(struct hpcc_algo *a,
 /**
  * struct hpcc_measure - MeasureInflight, while an ACK's records are processed
  * @u_q24: largest u' of these records
- * @tau: d(ts) of that link, at most T
- * @at: index of that link
+ * @tau: d(ts) of the link with this u', at most T
+ * @at: index of the link with this u'
  * @seen: bit mask of links that have a record in the ACK
  * @fresh: bit mask of the links in @seen that were measured
  * @bits: enum hpcc_ack_bits
@@ -215,7 +215,7 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a,
  * @s: the record, of hop 1 .. @a->nr
  * @m: all 0 before the first record of an ACK
  *
- * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
+ * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_measure_link(struct hpcc_algo *a,
 				    const struct hpcc_params *p,
@@ -280,7 +280,7 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a,
  * last u'. A link with an unusable record counts as idle. U changes only if this ACK measured the
  * link with the maximum; with records of all links this equals the loop in the draft. u' = 0 for
  * all links is valid: a link that is much faster than the host sends a packet in less than one time
- * unit, and otherwise U would stay at 1 for ever.
+ * unit. If u' = 0 were ignored, U would stay at 1 forever.
  *
  * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
  */
@@ -309,7 +309,7 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a,
  * @a: connection; L and U are updated
  * @p: parameters
  * @s: records of an ACK, in any order, of all or some links
- * @n: how many
+ * @n: number of records
  *
  * Return: as hpcc_measure_end().
  */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which hops of a long path the next request addresses, and which of these hops were quiet.
+ * Selection of the hops that the next request on a long path addresses, and of those addressed hops
+ * that were quiet.
  *
  * Hops p n + 1 .. p n + n write records into a request with n slots and phase p. Requests of one
- * connection differ in n: one that shares its header with an echo has one slot. So the sender keeps
- * the next hop to address, not a count of requests, and each request addresses a range of hops that
- * contains it. A round over H hops then takes
+ * connection differ in n: a request that shares its header with an echo has one slot. So the sender
+ * stores the next hop to address, not a count of requests, and each request addresses a range of
+ * hops that contains this hop. A round over H hops then takes
  *
  *	ceil(H / n) requests of n slots each, at most H in any mixture
  *
- * as long as requests that address a hop beyond HPCC_PHASES have two slots or more: with one slot
- * the 3 bits of the phase name no later hop.
+ * if requests that address a hop beyond HPCC_PHASES have two slots or more: with one slot the 3
+ * bits of the phase cannot address a later hop.
  */
 #ifndef _HPCC_LAW_PHASE_H
 #define _HPCC_LAW_PHASE_H
@@ -50,7 +51,7 @@ static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
 }
 
 /**
- * hpcc_phase_needs_slots() - whether one slot is too few for the next request
+ * hpcc_phase_needs_slots() - whether the next request needs more than one slot
  * @next_hop: next hop to request in this round, from 0 on
  */
 static inline bool hpcc_phase_needs_slots(u8 next_hop)
@@ -59,7 +60,7 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
 }
 
 /**
- * hpcc_phase_quiet() - hops that a request addressed and that wrote no record
+ * hpcc_phase_quiet() - hops that a request addressed but that wrote no record
  * @opt: head of the request, as it arrived
  * @written: hops that wrote a record, hop h in bit h - 1
  * @full: no slot was left

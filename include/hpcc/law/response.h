@@ -6,10 +6,10 @@
  *	U  = u', W = min(W, Wc / (U/eta))	if u' is larger than U
  *
  * The port that responds has a queue, so it sends without a pause. Wc is kept until the round trip
- * ends, and is then synchronised to W: the ACKs of this round trip use the same Wc, so no
- * congestion reduces W twice. No link is measured: L is unchanged.
+ * ends, and is then synchronised to W: the ACKs of this round trip use the same Wc, so the same
+ * congestion does not reduce W twice. No link is measured: L is unchanged.
  *
- * As in hpcc/law/algo.h: no skb, no socket, no clock, no lock.
+ * As in hpcc/law/algo.h, the functions use no skb, socket, clock or lock.
  */
 #ifndef _HPCC_LAW_RESPONSE_H
 #define _HPCC_LAW_RESPONSE_H
@@ -18,8 +18,8 @@
 #include <hpcc/wire/record.h>
 
 /*
- * A response as one word, so that one CPU can write it while another CPU reads it, from the most
- * significant bit:
+ * A response is one word, so that one CPU can write it while another CPU reads it. Fields from the
+ * most significant bit on:
  *	seq:32  known:1  pending:1  zero:13  scale:5  qlen:12
  */
 #define HPCC_RESPONSE_KNOWN	BIT_ULL(31)
@@ -27,7 +27,7 @@
 
 /**
  * hpcc_response_pack() - the word of a response that is not processed yet
- * @seq: sequence number of the data that triggered it
+ * @seq: sequence number of the data that triggered the response
  * @scale: scale of the RESPONSE option
  * @record: load record of the RESPONSE, as a number
  *
@@ -44,7 +44,7 @@ static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
  * hpcc_response_seq() - sequence number of the data that triggered a response
  * @word: from hpcc_response_pack()
  *
- * Return: the number.
+ * Return: the sequence number.
  */
 static inline u32 hpcc_response_seq(u64 word)
 {
@@ -80,8 +80,8 @@ static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
- * Return: true if it was triggered by later data, or reports a longer queue; or if the data that
- * triggered the last one are acknowledged.
+ * Return: true if later data triggered the new response, if it reports a longer queue, or if the
+ * data that triggered the last response are acknowledged.
  */
 static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd_nxt)
 {
@@ -95,12 +95,13 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
  * hpcc_algo_respond() - react to a response
  * @a: connection; U rises and W falls, or both are unchanged
  * @p: parameters
- * @seq: sequence number of the data that triggered it
+ * @seq: sequence number of the data that triggered the response
  * @qlen: the queue that the data met, time units
  * @receiver: the receiver computes W: U is from the last response or audit, and does not include
  *	later reports
  *
- * Ignore data that were sent before Wc was last synchronised: W already reacted to them.
+ * The function ignores a response to data that were sent before Wc was last synchronised: W has
+ * already reacted to the queue of these data.
  *
  * Return: whether U changed.
  */
@@ -127,8 +128,9 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
- * While the data that triggered a response are in flight, the receiver may not have seen their
- * queue yet, so W does not grow. If W falls, later responses to data in flight are ignored.
+ * While the data that triggered a response are in flight, W does not grow, because the receiver may
+ * not have received the records of these data yet. If W falls, later responses to data in flight
+ * are ignored.
  */
 static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word,
 					     u32 snd_una, u32 snd_nxt)

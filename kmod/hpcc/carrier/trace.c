@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a receiver of traces and stacks keeps of a path, and how their hops become load records.
+ * State of a path at a receiver of traces and stacks, and conversion of their hops to load records.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -15,10 +15,10 @@
 /**
  * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
  * @lock: covers the other members
- * @seen_ns: when the last valid trace arrived
- * @hops: number of nodes in that trace, or in a longer one that failed later
- * @id: enum hpcc_carrier, which filled @link
- * @link: links by hop - 1; from @hops on bps is 0: no history
+ * @seen_ns: time at which the last valid trace arrived
+ * @hops: number of nodes in that trace, or in a later, longer trace that was not valid
+ * @id: enum hpcc_carrier of the trace or stack that filled @link
+ * @link: links by hop - 1; from index @hops on bps is 0: no history
  */
 struct hpcc_trace_rx {
 	spinlock_t lock;	/* covers the other members */
@@ -95,12 +95,12 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
  * hpcc_trace_in() - make load records of the hops of a trace or a stack
  * @flow: a flow
  * @in: the segment
- * @opt: head of its FORWARD
+ * @opt: head of the segment's FORWARD
  * @t: the trace; @ops, @p, @head, @hops and @before are set
- * @records: filled in, with room for HPCC_IOAM_NODES_MAX records
+ * @records: result, with room for HPCC_IOAM_NODES_MAX records
  *
- * Take in all hops or none: if some hops are unknown, one of them may be the loaded one. A trace
- * without hops gives no information.
+ * The function makes records of all hops or of no hop: if a hop is unknown, it may be the loaded
+ * hop. A trace without hops gives no information.
  *
  * Context: LOCAL_IN.
  * Return: whether there are records.
@@ -131,7 +131,7 @@ EXPORT_SYMBOL_GPL(hpcc_trace_in);
  * hpcc_stack_pull() - store the records of a stack until they can be echoed
  * @flow: a flow
  * @in: the segment, with a stack
- * @opt: head of its FORWARD
+ * @opt: head of the segment's FORWARD
  * @t: the stack, as for hpcc_trace_in()
  *
  * Context: LOCAL_IN.

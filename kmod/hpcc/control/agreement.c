@@ -18,11 +18,11 @@
  *	- connections with equal addresses in two VRFs have different notes.
  *
  * Each network namespace has one table of fixed size. The first SYN with our option allocates it:
- * an outgoing SYN, or one for a listener whose child would run hpcc.
+ * an outgoing SYN, or a SYN for a listener whose child would run hpcc.
  *
- * A new note replaces the oldest one of a full set. So a flood of about 1,000 SYNs or more within
- * the time of a handshake may cost connections of this namespace their telemetry. The same flood
- * costs them TCP options if TCP sends SYN cookies. It costs no memory.
+ * In a full set a new note replaces the oldest note. So during a flood of about 1,000 SYNs or more
+ * per handshake time, new connections of this namespace may not get telemetry. If TCP sends SYN
+ * cookies, they also lose TCP options during such a flood. The flood does not use more memory.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -40,7 +40,7 @@
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
 #define HPCC_AGREE_LOCKS	16
-/* A longer handshake has failed: six SYN retransmissions take 127 s. */
+/* Handshakes that take longer have failed: six SYN retransmissions take 127 s. */
 #define HPCC_AGREE_LIFETIME	(180 * HZ)
 
 /* Each lock has a cache line of its own. */
@@ -166,7 +166,7 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
  */
 static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note note)
 {
-	/* Among notes of one jiffy, bits of the key choose. */
+	/* Among notes of the same jiffy, bits of the key select one. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
 	u32 i;
 
@@ -196,7 +196,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note no
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  * @note: the note
- * @payer: socket whose cgroup is charged for the table
+ * @payer: socket whose cgroup is charged if the table must be allocated
  *
  * An existing note does not change: the SYN is then a copy of a SYN that was already answered.
  *

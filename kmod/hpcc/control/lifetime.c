@@ -90,8 +90,9 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  *
  * If both ends agreed, start with W = W_init (draft section 5: flows start at line rate), else run
  * classic. If the module is not set up yet (main.c), the socket runs classic without a flow; its
- * note stays, so that setsockopt() can begin again. The same happens if the ends agreed on receiver
- * mode, and the socket returns while the module of receiver mode is not loaded.
+ * note stays, so that a later setsockopt() can begin telemetry. The socket also runs classic
+ * without a flow if the ends agreed on receiver mode, and the socket returns while the module of
+ * receiver mode is not loaded.
  */
 void hpcc_begin(struct sock *sk)
 {

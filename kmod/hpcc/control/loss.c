@@ -10,7 +10,7 @@
 #include "control/loss.h"
 #include "telemetry/mailbox.h"
 
-/* Fallbacks with fewer round trips between them have the same reason. */
+/* If fewer round trips are between two fallbacks, both have the same reason. */
 static const u32 hpcc_far_rounds = 32;
 
 /* At this suspicion level no loss is treated as merely late. Each fallback with too few duplicates
@@ -26,11 +26,11 @@ static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
  * @tp: socket
  * @flow: its flow
  *
- * These packets were only late. The count is limited by the number of packets that TCP has sent
- * twice: a surplus would hide later losses. The limit hpcc_dsack_excess_max also applies, because a
+ * These packets were only late. The count is at most the number of packets that TCP has sent twice:
+ * a larger count would hide later losses. The limit hpcc_dsack_excess_max also applies, because a
  * peer that hides load may report every retransmission as a duplicate.
  *
- * To be called for each ACK with a DSACK, before hpcc_tlp_ack().
+ * Call this for each ACK with a DSACK, before hpcc_tlp_ack().
  */
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -52,7 +52,7 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_lost() - packets retransmitted or marked as lost, minus those that were only late
+ * hpcc_lost() - packets retransmitted or marked as lost, minus late packets
  * @tp: socket
  * @flow: its flow
  */
@@ -126,7 +126,8 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * @flow: its flow
  * @rs: TCP's sample of the ACK
  *
- * The lost segments may be those whose headers another carrier adds, see hpcc_answer_loss().
+ * The path may have dropped the segments because of the headers of another carrier, see
+ * hpcc_answer_loss().
  *
  * While the receiver computes W, few records arrive. A round trip of <hpcc/law/fallback.h> then
  * lasts until each hop has reported its load.
@@ -147,8 +148,9 @@ bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
  * @tp: socket
  * @flow: its flow
  *
- * Half of the packets that got through, as Reno reacts to a loss. After a failed return it is at
- * most classic's previous window, so that a try takes no bandwidth from other flows.
+ * The window is half of the packets delivered in a round trip, as Reno reacts to a loss. After a
+ * failed return it is at most classic's previous window, so that a return does not take bandwidth
+ * from other flows.
  *
  * Return: segments.
  */
@@ -166,8 +168,8 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
  * @tp: socket
  * @flow: its flow
  *
- * On a path that duplicates packets, losses look late, also to TCP. Late packets must not end a
- * fallback on such a path. Two signs identify it:
+ * On a path that duplicates packets, lost packets seem to be late, also for TCP. So late packets
+ * must not end a fallback on such a path. Two signs identify such a path:
  *	- the peer received more packets twice than TCP sent twice;
  *	- some fallbacks follow each other closely, and too few of the packets that TCP sent twice
  *	  arrived twice. If packets are only late, nearly all of them arrive twice.
@@ -201,7 +203,7 @@ void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 leas
 }
 
 /**
- * hpcc_loss_late() - for an ACK in classic: end the fallback if its losses were only late
+ * hpcc_loss_late() - for an ACK in classic: end the fallback if its losses were late packets
  * @tp: socket
  * @flow: its flow
  */
