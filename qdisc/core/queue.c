@@ -12,14 +12,14 @@
  * So a late timer costs neither capacity nor accuracy. A packet is stamped when it starts, that is,
  * when its first bit leaves: ts = start, tx = time spent on all earlier packets, qlen = the queue
  * after the packet. While packets wait, d(tx) / d(ts) is exactly 1. A packet is due at
- * link_free + delay, and then goes to the device.
+ * link_free + delay; the device then fetches it.
  *
- * Each event first processes the starts that are in the past, and so does each arrival before it
- * adds its packet. So qlen contains the packets that arrived before the start, and no later
- * packets, even if the timer is late.
+ * Each event first processes the starts that are in the past; an arrival does this before it adds
+ * its packet. So qlen contains only packets that arrived before the start, even if the timer is
+ * late.
  *
  * Without rate the device is the link: a packet starts when the device fetches it (with delay: as
- * soon as the device runs the qdisc), and ts is that time.
+ * soon as the device runs the qdisc), and ts is the time of this start.
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -29,8 +29,9 @@
 
 #include "core/sched.h"
 
-/* How far in the past a packet may start. If a timer is later, or the device stops for longer, the
- * capacity is lost: sending it later would be a burst that such a link cannot send.
+/* Maximum time by which the start of a packet may be in the past. If a timer is later, or the
+ * device stops for longer, the capacity of that time is lost: to use it later, the port would have
+ * to send a burst that such a link cannot send.
  */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
@@ -127,7 +128,7 @@ static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
 }
 
-/* The next packet to start; NULL: none now. */
+/* The next packet to start; NULL: no packet may start now. */
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb = __qdisc_dequeue_head(&q->backlog);
@@ -142,7 +143,7 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 /* The first bit of a packet leaves at @start_ns; 0: now. Inlined, because both callers call it per
  * packet. A carrier may make the packet longer.
  *
- * Return: time that the link spends on it.
+ * Return: time that the link spends on the packet.
  */
 static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 						       struct sk_buff *skb, u64 start_ns)
@@ -178,8 +179,8 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
-	/* After the delay was lowered, a packet can be due before earlier packets; it then waits
-	 * for these.
+	/* After the delay was lowered, a packet can be due before earlier packets. It then waits
+	 * for the earlier packets.
 	 */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
 	__qdisc_enqueue_tail(skb, &q->in_flight);
@@ -208,9 +209,9 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 
 /**
  * hpcc_fits() - whether a packet fits in the queue
- * @q: the port, locked, its child just counted
+ * @q: the port, locked; the bytes of its child were just counted
  * @bytes: length of the packet on the link
- * @memory: its truesize
+ * @memory: truesize of the packet
  *
  * Return: true if both the byte limit and the memory limit have room.
  */
@@ -332,7 +333,7 @@ static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 	return clamp_t(s64, len, 1, hpcc_table_len_max);
 }
 
-/* Our parents count one packet: report the difference in packets and bytes to them. */
+/* The parents have counted one packet: report the difference in packets and bytes to them. */
 static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 			      struct hpcc_headers headers,
 			      struct sk_buff **to_free)
@@ -417,8 +418,8 @@ EXPORT_SYMBOL_GPL(hpcc_enqueue);
  * @q: the port, locked
  * @skb: the packet
  *
- * If the packet has a TCP option, the packets whose time has come start first. So it meets only the
- * queue that is left.
+ * If the packet has a TCP option, all packets whose start is in the past start first. So the packet
+ * meets only the remaining queue.
  *
  * Return: the headers.
  */
@@ -433,7 +434,7 @@ struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 EXPORT_SYMBOL_GPL(hpcc_arrival);
 
 /* Set the watchdog to the next event: the first packet in flight is due, or the first waiting
- * packet starts. A timer that is already set to that time is not changed.
+ * packet starts. If the timer is already set to this time, it is not changed.
  */
 static void hpcc_schedule(struct Qdisc *sch)
 {
@@ -451,14 +452,14 @@ static void hpcc_schedule(struct Qdisc *sch)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
 
-/* Whether a packet goes to the device when it starts, so that it need not be queued in in_flight.
+/* Whether the device gets a packet when the packet starts, so that in_flight need not queue it.
  */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
 	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->in_flight);
 }
 
-/* The device fetches a packet. The time is needed only for a record. */
+/* The device fetches a packet. Only a record needs the time. */
 static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 {
 	struct sk_buff *skb = hpcc_next(q, 0);
@@ -529,7 +530,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 }
 
 /**
- * hpcc_queue_shape() - the link becomes a virtual one
+ * hpcc_queue_shape() - the link becomes a virtual link
  * @q: the port, locked
  *
  * The link is free from now on, because the arrival times of waiting packets are unknown.

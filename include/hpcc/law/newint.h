@@ -15,7 +15,7 @@
  * would be divided once per T by a U that is one round trip old, and sixteen flows that meet at an
  * empty port would all be at W_min when the queue has drained.
  *
- * No skb, no socket, no clock, no lock, as <hpcc/law/algo.h>.
+ * As in <hpcc/law/algo.h>, the functions use no skb, socket, clock or lock.
  */
 #ifndef _HPCC_LAW_NEWINT_H
 #define _HPCC_LAW_NEWINT_H
@@ -37,7 +37,7 @@
 #define HPCC_NEWINT_SAME_T	4
 /* A longer queue counts as a queue of this number of T. */
 #define HPCC_NEWINT_QUEUE_T	64
-/* N before it is counted: the HPCC paper computes W_AI for 100 flows. */
+/* N before the receiver has counted N: the HPCC paper computes W_AI for 100 flows. */
 #define HPCC_N_DEFAULT		100
 
 /**
@@ -47,7 +47,7 @@
  * @eta_permille: target utilization, 1 .. 1000
  * @max_stage: maxStage
  * @settle: as for hpcc_wc_update_allowed(), at most HPCC_NEWINT_SETTLE_MAX
- * @per_rtt: W changes only when Wc does
+ * @per_rtt: W changes only when Wc changes
  * @W_min: in W_init / 2^14, 1 .. 2047
  * @W: initial W, in W_init / 2^16, 1 .. 65536
  * @W_ai: in W_init / 2^28, below 2^28
@@ -87,10 +87,10 @@ static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u
 
 /**
  * hpcc_newint_params_unpack() - read the two records of parameters
- * @words: their bytes as numbers
+ * @words: bytes of the records as numbers
  * @q: result
  *
- * Return: false if they are not parameters, belong to two sets, or are out of range.
+ * Return: false if the records are not parameters, belong to two sets, or are out of range.
  */
 static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_newint_params *q)
 {
@@ -137,7 +137,7 @@ static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 /**
  * hpcc_newint_part() - a window as a fraction of W_init
  * @p: parameters of the sender
- * @W_q16: window, bytes; a larger one counts as W_init
+ * @W_q16: window, bytes; a window above W_init counts as W_init
  * @bits: the unit is W_init / 2^@bits, 1 .. 30
  *
  * Return: number of units, rounded down.
@@ -156,7 +156,7 @@ static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 b
 
 /**
  * struct hpcc_window - the record of a window
- * @id: @id of the parameters that W was computed with
+ * @id: @id of the parameters from which W was computed
  * @seq: sequence number of windows, modulo 2^16
  * @W: in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE
  */
@@ -182,7 +182,7 @@ static inline u64 hpcc_window_pack(const struct hpcc_window *w)
  * @v: the 8 bytes of the record as a number
  * @w: result
  *
- * Return: false if it is not the record of a window, or W is 0 or above W_init.
+ * Return: false if @v is not the record of a window, or if W is 0 or above W_init.
  */
 static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 {
@@ -194,9 +194,9 @@ static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 }
 
 /**
- * hpcc_window_newer() - whether a window record is newer than another one of the same id
+ * hpcc_window_newer() - whether a window record is newer than another record with the same id
  * @v: a record
- * @old: the other record; 0: there is none
+ * @old: the other record; 0: there is no other record
  */
 static inline bool hpcc_window_newer(u64 v, u64 old)
 {
@@ -206,7 +206,7 @@ static inline bool hpcc_window_newer(u64 v, u64 old)
 }
 
 /**
- * hpcc_window_bytes() - the W that a record states
+ * hpcc_window_bytes() - the W of a record, in bytes
  * @w: the window
  * @p: parameters of the sender
  *

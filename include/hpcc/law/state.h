@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Parameters and state of the window law (hpcc/law/algo.h), and how an event other than a record
- * changes W: a restart, CE, slow start.
+ * Parameters and state of the window law (hpcc/law/algo.h), and changes of W because of other events
+ * than records: a restart, CE, slow start.
  */
 #ifndef _HPCC_LAW_STATE_H
 #define _HPCC_LAW_STATE_H
@@ -20,12 +20,12 @@
 #define HPCC_U_LOW_BITS		20
 #define HPCC_INV_T_BITS		63
 
-/* Larger than u' of a queue of 1000 T. At this U the window is W_min. */
+/* Maximum of u' and U, larger than u' of a queue of 1000 T. At this U the window is W_min. */
 #define HPCC_U_MAX		65536ULL
 #define HPCC_U_MAX_Q24		(HPCC_U_MAX << HPCC_FRAC_BITS)
 
-/* d(tx) may exceed d(ts) by this factor. Reasons: rounding of a clock, a burst that was counted
- * before it left, or a link that became faster.
+/* d(tx) may exceed d(ts) by this factor, for three reasons: a clock is rounded, a burst was counted
+ * before it left, or the link became faster.
  */
 #define HPCC_TX_EXCESS		4
 
@@ -108,15 +108,15 @@ struct hpcc_sample {
 
 /**
  * struct hpcc_link - state of a link, L[i]: one cache line
- * @ts: ts of its last record
- * @tx: txBytes of its last record
- * @qlen: qlen of its last record
- * @u_q24: u' of its last record, or of a quiet link; 0 if it was not measured yet
+ * @ts: ts of the link's last record
+ * @tx: txBytes of the link's last record
+ * @qlen: qlen of the link's last record
+ * @u_q24: u' of the link's last record, or of a quiet link; 0 if u' was not measured yet
  * @began_tx: @tx when the round trip of <hpcc/law/fallback.h> began
- * @seen_us: set by the caller: arrival time of its last record
- * @rtt_us: set by the caller: age of the record's segment at that time
- * @scale: set by the caller: exponent of the unit of its counters
- * @tag: tag of its last record
+ * @seen_us: set by the caller: arrival time of the link's last record
+ * @rtt_us: set by the caller: age of the segment with the last record at @seen_us
+ * @scale: set by the caller: exponent of the unit of the record's counters
+ * @tag: tag of the link's last record
  * @rounds: round trips that ended since the last report of this link, at most HPCC_LINK_ROUNDS
  * @quiet: 1 + number of round trips of quiet, at most 1 + HPCC_QUIET_STEPS; 0: the last report was
  *	a record
@@ -155,10 +155,10 @@ struct hpcc_link {
  * @started: last_update_seq is set
  * @moved: U changed since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, at any ACK number
- * @quiet: the most loaded link has been quiet for a round trip or more: W is multiplied in each
- *	round trip, unless @reduced
- * @per_rtt: W changes only when Wc does (section 6.1); hpcc_algo_init() clears it
- * @reduced: CE reduced Wc: at least HPCC_CE_STAGES additive increases come first
+ * @quiet: the most loaded link has been quiet for a round trip or more: W changes by multiplication
+ *	in each round trip, unless @reduced
+ * @per_rtt: W changes only when Wc changes (section 6.1); hpcc_algo_init() clears it
+ * @reduced: CE reduced Wc: the next increases are additive, at least HPCC_CE_STAGES of them
  * @end: links from this index on are not valid; at most @nr
  * @nr: number of links in @L
  * @L: links, hop h in L[h - 1]; memory of the caller
@@ -272,7 +272,7 @@ static inline void hpcc_algo_trim(struct hpcc_algo *a, u32 hops)
  * hpcc_algo_forget() - reset every link: the path changed, or was idle for too long
  * @a: connection; W, Wc, U and incStage stay
  *
- * The next record counts as the first one of the connection.
+ * The next record counts as the first record of the connection.
  */
 static inline void hpcc_algo_forget(struct hpcc_algo *a)
 {
@@ -374,9 +374,9 @@ static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_param
  * hpcc_algo_slow() - begin slow start: W grows at most by the bytes that are acknowledged
  * @a: connection, restarted
  *
- * Slow start ends when its limit reaches W_max. It is for a path of unknown capacity: after one
- * record of an idle link W would jump to W_max, and a later link that does not stamp would drop
- * most of that window.
+ * Slow start ends when its limit reaches W_max. It is necessary if the capacity of the path is
+ * unknown: without it, W would jump to W_max after one record of an idle link, and a later link
+ * that does not stamp would drop most of this window.
  */
 static inline void hpcc_algo_slow(struct hpcc_algo *a)
 {
@@ -401,7 +401,7 @@ static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
  * @a: connection, after the ACK's records were processed
  * @p: parameters
  * @packets: number of packets that the ACK newly acknowledges
- * @mss: bytes of each; @packets * @mss is less than 2^40
+ * @mss: bytes of each packet; @packets * @mss is less than 2^40
  * @before_q16: W before the ACK
  *
  * Keep incStage at maxStage, so that W is multiplied in each round trip. While W doubles in each

@@ -187,7 +187,7 @@ struct hpcc_flow_sent {
  * @N_arrived: N of a report that arrived; taken with xchg() at the end of the round trip
  * @index: index in hpcc_net.census of the census that counts the flow
  * @wants_N: W_ai depends on reports
- * @N_reported_us: time when @N_reported arrived
+ * @N_reported_us: arrival time of @N_reported
  * @N: N from which @W_ai_goal_q16 was computed
  * @N_reported: N of the last report; 0: there is no valid report
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
@@ -332,10 +332,10 @@ struct hpcc_flow_event {
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
  * @rx_window_agreed: both ends agreed on receiver mode, and the flow holds its module; constant
- * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
+ * @carrier: enum hpcc_carrier, into which switches write records; LOCAL_OUT reads it without the
  *	socket lock
- * @carrier_state: state of @carrier, and of the peer's
- * @carrier_private: the same, for carrier/ only
+ * @carrier_state: state of @carrier, and of the peer's carrier
+ * @carrier_private: state of both carriers that only carrier/ uses
  * @rx: state for computing the peer's W; NULL until the peer requests this; RCU, constant
  *	afterwards
  * @node: entry in the hash table
@@ -365,7 +365,7 @@ struct hpcc_flow_event {
  *
  * Members that few ACKs use; socket lock, except for @path, @lock and @dead:
  *
- * @una: snd_una at the last ACK, if @probes
+ * @una: if @probes: snd_una at the last ACK
  * @began_us: tcp_mstamp when W began to control the window, or when the first telemetry arrived
  * @full_us: tcp_mstamp when Wc was last synchronised, modulo 2^32
  * @audit_seen: bit mask of hops whose records were processed since losses were last judged; if
