@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Parameters and state of the window law (hpcc/law/algo.h), and changes of W because of other events
- * than records: a restart, CE, slow start.
+ * Parameters and state of the window law (hpcc/law/algo.h), and changes of W because of events that
+ * are not records: a restart, CE, slow start.
  */
 #ifndef _HPCC_LAW_STATE_H
 #define _HPCC_LAW_STATE_H
