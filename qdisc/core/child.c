@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A child qdisc replaces our queue: it is class 1 of ours, as with TBF and netem.
+ * A child qdisc replaces our queue: the child is our class 1, as with TBF and netem.
  *
  *	enqueue -> child -> [start] in flight (serialised, then delayed) -> dequeue
  *
@@ -21,7 +21,7 @@
 
 #include "core/sched.h"
 
-/* A packet of this memory has left the child. */
+/* A packet of this truesize has left the child. */
 static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 {
 	u64 memory = min_t(u64, truesize, q->child_memory);
@@ -31,9 +31,9 @@ static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 	q->child_packets -= q->child_packets > 0;
 }
 
-/* Account for the @qlen packets of the child. Each packet that it dropped without a call to us
- * counts as the smallest packet since the child was last empty; each packet that it created by
- * splitting counts as one buffer.
+/* Account for the @qlen packets of the child. Each packet that the child dropped without a call to
+ * us counts as the smallest packet since the child was last empty; each packet that the child
+ * created by splitting counts as one buffer.
  */
 static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 {
@@ -77,8 +77,8 @@ static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_
  * hpcc_child_recount() - update the backlog of the child and of the port
  * @q: the port, locked
  *
- * The child may have dropped packets without a call to us: its limit was lowered, or a qdisc below
- * it was replaced. A GSO packet that is not split counts one overhead until it starts.
+ * The child may have dropped packets without a call to us, if its limit was lowered or a qdisc
+ * below the child was replaced. A GSO packet that is not split counts one overhead until it starts.
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
@@ -103,11 +103,11 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
  * hpcc_child_enqueue() - pass an arriving packet to the child
  * @skb: packet
  * @sch: the qdisc, which has a child
- * @now: time, if the link is a virtual one
+ * @now: current time; used only if the link is virtual
  * @bytes: length of the packet on the link
  * @to_free: list of packets that the caller frees
  *
- * The child decides about marks, so nothing is marked here.
+ * The child decides about marks, so this function marks no packet.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free)
@@ -138,9 +138,9 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 /**
  * hpcc_child_dequeue() - get the next packet from the child
  * @q: the port, which has a child
- * @now: time, if the link is a virtual one
+ * @now: current time; used only if the link is virtual
  *
- * Return: a packet, prepared as in our own queue; NULL: none now.
+ * Return: a packet, prepared as in our own queue; NULL: the child gave no packet.
  */
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 {

@@ -28,16 +28,17 @@
  * @port: port_ID
  * @overhead: bytes that the link adds to each packet
  * @delay_ns: propagation delay after the queue
- * @above: packets get a record if the queue is longer than this, bytes; 0: each packet gets one
+ * @above: packets get a record if the queue is longer than this, bytes; 0: each packet gets a
+ *	record
  * @respond: the port sends responses if the queue is longer than this, bytes; 0: no responses
  * @every_ns: minimum time between two responses to a flow
- * @kmin: bytes, 0: derived from B; the same for @kmax and @knonect
+ * @kmin: bytes; for @kmin, @kmax and @knonect, 0 means: computed from B
  * @kmax: bytes
  * @knonect: bytes
  * @pmax_ppm: P_max in millionths
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
- * @stamp: HPCC_STAMP_*, the carriers that telemetry is written to; 0: none
+ * @stamp: HPCC_STAMP_*, the carriers into which the port writes; 0: no carrier
  * @walk: option kind that hpcc_parse_any() looks for, or HPCC_WALK_IP_ONLY
  * @split: split GSO packets for which hpcc_must_split() is true
  * @identify: answer requests for node, port and B
@@ -102,8 +103,8 @@ struct hpcc_port_key {
 
 /**
  * struct hpcc_load - load of a link
- * @busy_ns: time that it has spent on packets so far
- * @backlog_bytes: bytes that wait for it, overhead included
+ * @busy_ns: time that the link has spent on packets so far
+ * @backlog_bytes: bytes that wait for the link, overhead included
  */
 struct hpcc_load {
 	u64	busy_ns;
@@ -119,7 +120,7 @@ struct hpcc_load {
  *	included; negative if packets leave on a different CPU than they arrived on
  * @used: the CPU is in hpcc_port.used
  * @sum_ns: hpcc_port.sum_ns that this CPU used last
- * @sum_backlog_bytes: @backlog_bytes when it first used that sum
+ * @sum_backlog_bytes: @backlog_bytes when this CPU first used that sum
  *
  * @busy_ns and @backlog_bytes are written by their CPU with this_cpu_add(), and read by all CPUs.
  * The modules need a 64-bit kernel, so that no value is torn.
@@ -135,9 +136,9 @@ struct hpcc_port_cpu {
 /**
  * struct hpcc_port - state that the queues of a port share (port.c)
  * @hash: entry in the table of ports
- * @key: its identity
- * @rcu: for freeing it
- * @queues: number of queues that belong to it
+ * @key: identity of the port
+ * @rcu: frees the port
+ * @queues: number of queues that belong to the port
  * @cpu: counters; a record uses their sum
  * @used: CPUs whose counters were used; read without a lock
  * @sum_ns: time of @sum_bytes; read without a lock
@@ -181,8 +182,8 @@ struct hpcc_offset {
  * @seen_ns: if the link is virtual: last time read from the clock
  * @arrived: @seen_ns is the time of an arrival that was just handled
  * @backlog: packets that have not started
- * @in_flight: packets that have started: the one being serialised, those in the emulated delay, and
- *	those that the device has not fetched yet
+ * @in_flight: packets that have started: the packet being serialised, the packets in the emulated
+ *	delay, and the packets that the device has not fetched yet
  * @backlog_bytes: bytes in @backlog and @child, overhead included
  * @in_flight_bytes: bytes in @in_flight, overhead included
  * @memory: memory of the packets in @backlog, @in_flight and @child, bytes
@@ -237,8 +238,9 @@ struct hpcc_sched {
 };
 
 /* Result of parsing a packet's headers on arrival, in 32 bits. Without HPCC_HINT_FOUND it is the
- * reason why there is nothing to write to (enum hpcc_unstamped). Otherwise HPCC_HINT_CARRIER is the
- * carrier, which defines the other bits (stamp_ops.h). The bits below are those of the TCP option.
+ * reason why the port cannot write into the packet (enum hpcc_unstamped). Otherwise
+ * HPCC_HINT_CARRIER is the carrier, which defines the other bits (stamp_ops.h). The bits below are
+ * the bits of the TCP option.
  */
 #define HPCC_HINT_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_HINT_OPT		GENMASK(15, 10)	/* offset of the option from there */
@@ -257,9 +259,9 @@ static inline bool hpcc_hint_is_option(u32 hint)
  * struct hpcc_headers - headers of an arriving packet (headers.c)
  * @hint: HPCC_HINT_*, used on departure
  * @ip: offset of the IP header
- * @version: 4 or 6 if that header is valid; otherwise 0
+ * @version: 4 or 6 if the IP header is valid; otherwise 0
  *
- * It fits in one register.
+ * The structure fits in one register.
  */
 struct hpcc_headers {
 	u32	hint;
@@ -269,14 +271,15 @@ struct hpcc_headers {
 
 /**
  * struct hpcc_skb_cb - the qdisc's data of a packet
- * @time_ns: arrival time, while it waits for a virtual link; in flight the time at which it is due
- * @bytes: its length on the link, with the overhead at its arrival
- * @memory: its truesize at its arrival
+ * @time_ns: while the packet waits for a virtual link: arrival time; in flight: time at which the
+ *	packet is due
+ * @bytes: length of the packet on the link, with the overhead at its arrival
+ * @memory: truesize of the packet at its arrival
  * @hint: HPCC_HINT_*, with the configuration at its arrival
  *
- * With a child, "arrival" is the time at which the child gave the packet.
+ * With a child, "arrival" is the time at which the port got the packet from the child.
  *
- * Packed, because a qdisc has 20 bytes.
+ * The structure is packed, because a qdisc has 20 bytes per packet.
  */
 struct hpcc_skb_cb {
 	u64			time_ns;
@@ -373,8 +376,8 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
 void hpcc_child_recount(struct hpcc_sched *q);
 void hpcc_child_reset(struct hpcc_sched *q);
 
-/* Bytes on the link of a packet with @segs segments. Each has headers, which qdisc_pkt_len()
- * includes, overhead, and a VLAN tag if one will be inserted.
+/* Bytes on the link of a packet with @segs segments. Each segment has headers, which
+ * qdisc_pkt_len() includes, overhead, and a VLAN tag if a tag will be inserted.
  */
 static inline u32 hpcc_link_bytes(const struct hpcc_sched *q, const struct sk_buff *skb, u32 segs)
 {

@@ -8,12 +8,12 @@
  *
  * Two sets of callbacks share the state. "hpcc" is the algorithm. "hpcc-classic" is Reno's
  * response, the fallback that tcp_dctcp also uses; ss and getsockopt show this name. A socket runs
- * it if the peer did not agree or if memory was short. classic.c lists the other reasons, and
- * describes the return to "hpcc".
+ * "hpcc-classic" if the peer did not agree or if memory was short. classic.c lists the other
+ * reasons, and describes the return to "hpcc".
  *
  * Loss: recovery conserves packets for one round trip. Then W controls the window again, because
- * telemetry, not loss, reports the load. After an RTO W restarts from one segment; after classic it
- * restarts from classic's window. In both cases W grows as in slow start.
+ * the load is measured by telemetry and not by loss. After an RTO W restarts from one segment;
+ * after classic it restarts from classic's window. In both cases W grows as in slow start.
  *
  * CE: Wc is reduced by 1/8 and incStage restarts. So the flow also reacts to the queue of a link
  * without telemetry while all links with telemetry are idle.
@@ -48,9 +48,10 @@ static const u32 hpcc_ecn_shift = 3;
 
 /* ---- Parameters of a connection -------------------------------------- */
 
-/* With one record per T, U is that of the last T only, so W alternates around the fair window: too
- * large after a small U, too small after a large one. If Wc were updated after an even number of
- * records, it would always take a W of the same side. So Wc follows each record, as in the draft.
+/* With one record per T, U is measured in the last T only, so W alternates around the fair window:
+ * W is too large after a small U, and too small after a large U. If Wc were updated after an even
+ * number of records, it would always take a W on the same side. So Wc follows each record, as in
+ * the draft.
  */
 static u32 hpcc_settle(u32 settle, u32 sample)
 {
@@ -268,7 +269,7 @@ bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-/* Whether an ACK changes nothing and is only counted. This holds for most ACKs without a record.
+/* Whether an ACK is only counted and changes nothing else, as most ACKs without a record.
  * The next record, or the end of a round trip, updates flow->searching.
  */
 static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
@@ -379,7 +380,7 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 			hpcc_answer_in(sk, flow);
 		flow->una = tp->snd_una;
 	}
-	/* The ACK that this sends clears icsk_ack.pending. */
+	/* The ACK that this call sends clears icsk_ack.pending. */
 	if (READ_ONCE(flow->answer))
 		hpcc_probe_answer(sk, flow);
 	if (hpcc_prompt_take(flow))
@@ -408,7 +409,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		hpcc_conserve_end(flow);
-		/* Only for the first RTO in a row, as TCP does for prior_cwnd. */
+		/* Only at the first of consecutive RTOs, as TCP does for prior_cwnd. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->prior.W_q16 = flow->algo.W_q16;
 			flow->prior.slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
@@ -446,8 +447,8 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	return hpcc_cwnd(sk, flow);
 }
 
-/* The minimum is one segment, TCP's own is two: two segments at an MTU of 64 KB are too long to add
- * an option.
+/* The minimum is one segment, and not two as in TCP: two segments at an MTU of 64 KB are too long
+ * to add an option.
  *
  * TCP calls this before it sends, also if no ACKs arrive. After a pause a window leaves before the
  * first ACK arrives: pace it, and send a probe in front of it. A response of a switch may have

@@ -8,14 +8,15 @@
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request as a trial. Other segments are in flight before it and after it, so that
- *		fast retransmit repairs its loss. A flow that sends too few segments for this makes
- *		the trial after HPCC_TRIAL_WAIT, and a tail loss probe repairs the loss. The muting
- *		ends if the peer acknowledges the trial, and TCP has retransmitted nothing since it
- *		left. An echo is no better proof: the peer may have kept it from before, and without
- *		a port that answers the trial, none arrives. If TCP has retransmitted a segment, the
- *		next trial follows after a longer wait, because the path may also lose a trial by
- *		chance. ACKs without data still answer the peer's requests: an outage also mutes
- *		flows, and an end that sends no more data makes no trial.
+ *		fast retransmit repairs the loss of the trial. If a flow sends too few segments, the
+ *		trial leaves after HPCC_TRIAL_WAIT, and a tail loss probe repairs its loss. The
+ *		muting ends if the peer acknowledges the trial, and TCP has retransmitted no segment
+ *		after the trial. An echo is not a better proof: the peer may have stored the echo
+ *		before the trial, and if no port writes into the trial, no echo arrives. If TCP has
+ *		retransmitted a segment, the next trial follows after a longer wait, because the
+ *		path may also lose a trial by chance. ACKs without data still answer the peer's
+ *		requests: an outage also mutes flows, and an end that sends no more data makes no
+ *		trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
  *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
  *		without data go without the option, too. This number doubles if another such
@@ -49,9 +50,8 @@
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* A trial that had to wait this long for other segments needs none. After a failed trial the flow
- * waits twice as long before the next one, then twice as long again, up to HPCC_TRIAL_DOUBLINGS
- * times.
+/* After this time without enough other segments, a trial needs no other segments. Each failed trial
+ * doubles the time before the next trial, at most HPCC_TRIAL_DOUBLINGS times.
  */
 #define HPCC_TRIAL_WAIT		(10 * HZ)
 #define HPCC_TRIAL_DOUBLINGS	6
@@ -74,8 +74,8 @@ static void hpcc_mute(struct hpcc_flow *flow)
  * @sk: socket, under its lock
  * @flow: its flow
  *
- * Another carrier is given up first: after hpcc_carrier_rto() the TCP option carries the next
- * requests.
+ * If another carrier is in use, the flow first stops using that carrier: after hpcc_carrier_rto()
+ * the TCP option carries the next requests.
  *
  * Return: whether this RTO mutes the flow.
  */
@@ -145,7 +145,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	}
 	/* Each segment of a TSO packet would carry the request. A new route removes the limit. */
 	hpcc_cap_bursts(sk, &flow->burst, 0, true);
-	/* If it was not HPCC_MUTED, LOCAL_OUT may have sent the trial meanwhile. */
+	/* If the state was not HPCC_MUTED, LOCAL_OUT may have sent the trial in between. */
 	if (muted == HPCC_MUTED) {
 		/* The mailbox has records from before the RTO. */
 		hpcc_mail_discard(flow);
@@ -173,7 +173,7 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
 	    !hpcc_mute_ready(tp, flow, end))
 		return false;
-	/* In recovery, retransmissions of older segments would count as those of the trial. This
+	/* In recovery, retransmissions of older segments would count as loss of the trial. This
 	 * bit field cannot be read by READ_ONCE(). An old value can only make the trial fail.
 	 */
 	if (tp->inet_conn.icsk_ca_state != TCP_CA_Open)
@@ -219,8 +219,8 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @seg: a segment of a muted flow, or one that reports a duplicate
  * @tp: its socket
  * @flow: its flow
- * @presence: options of ours in the segment
- * @request: it has new data and space for a request, and a request is due
+ * @presence: our options in the segment
+ * @request: the segment has new data and space for a request, and a request is due
  *
  * Context: LOCAL_OUT.
  */

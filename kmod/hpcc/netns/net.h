@@ -19,7 +19,7 @@ enum hpcc_counter {
 };
 
 /**
- * enum hpcc_carrier - the format that switches fill in
+ * enum hpcc_carrier - the format into which switches write
  * @HPCC_CARRIER_TCP: the TCP option
  * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
  * @HPCC_CARRIER_INT: INT-MD headers in probes
@@ -59,7 +59,7 @@ enum hpcc_table_id {
  * struct hpcc_census - count of the flows that arrive by a device (census.c)
  *
  * No lock: LOCAL_OUT of any CPU reads and writes single words. The CPU whose cmpxchg of @began_us
- * succeeds ends the period; a flow that another CPU counts meanwhile may be missed once.
+ * succeeds ends the period; a flow that another CPU counts at the same time may be missed once.
  *
  * @began_us: start of the period, tcp_mstamp
  * @epoch: number of the period
@@ -80,7 +80,7 @@ struct hpcc_census {
 /**
  * struct hpcc_sysctls - parameters in net/hpcc/, read locklessly
  * @eta_permille: target utilization, 1/1000
- * @max_stage: additive increases before a multiplicative one is allowed
+ * @max_stage: number of additive increases before a multiplicative increase is allowed
  * @settle: with @max_stage 0, minimum number of T between two updates of Wc
  * @per_rtt: 1: W changes with Wc, once in a round trip; 0: W follows each record
  * @hop_records: on paths of several hops: maximum number of a hop's records in one T from which
@@ -95,7 +95,7 @@ struct hpcc_census {
  * @burst_ns: a burst may take this time at the host's rate, for any @burst_shift; 0: by T
  * @pace: pace at R; 0: only if ACKs do not clock the data
  * @slots: number of records that an option requests
- * @sample: requests in a T; 0: with each segment
+ * @sample: number of requests in a T; 0: a request with each segment
  * @probes: 0: data carry requests; 1: probes carry requests
  * @where: 1: receivers compute W, if the peer agrees
  * @carrier: enum hpcc_carrier
@@ -148,9 +148,9 @@ struct hpcc_sysctls {
  * @identify_active: names are requested; written under @path_lock, new flows read it unlocked
  * @path_until: end of the last request for names, jiffies; under @path_lock
  * @path_end: clears @identify_active
- * @tables: by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
+ * @tables: tables by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
  * @census: flows by the device through which they arrive
- * @agreements: notes about handshakes, NULL before the first; RCU (agreement.c)
+ * @agreements: notes about handshakes, NULL before the first note; RCU (agreement.c)
  * @retired_agreements: @agreements, from the exit of the namespace until it can be freed
  */
 struct hpcc_net {
@@ -169,7 +169,7 @@ struct hpcc_net {
 	struct hpcc_agreements *retired_agreements;
 };
 
-/* The number of the module of receiver mode, after those of enum hpcc_carrier. */
+/* Number of the module of receiver mode, after the numbers of enum hpcc_carrier. */
 #define HPCC_MODULE_RECEIVER	(HPCC_CARRIER_MAX + 1)
 
 /* Bit mask of loaded modules, see hpcc_module_load(); set_bit() and clear_bit() write it. */

@@ -18,9 +18,9 @@
  * newer quiet mark replaces a record. An echo has one record with the map of all quiet hops
  * (uapi/linux/hpcc.h); until then each quiet mark is stored as a map with its own hop only.
  *
- * Words for an echo are stored unchanged. All of them have the same scale, in
- * hpcc_flow.echo.head; a request with another scale clears them first. If two CPUs run LOCAL_IN for
- * one flow at once, words of two heads may mix: then one sample is wrong.
+ * Words for an echo are stored unchanged. All of them have the same scale, in hpcc_flow.echo.head;
+ * a request with another scale first clears the words. If two CPUs run LOCAL_IN for one flow at the
+ * same time, words of two heads may mix: then one sample is wrong.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -78,9 +78,9 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 	return scale;
 }
 
-/* Whether a record comes too soon after the hop's last one. Over short intervals d(tx)/d(ts) shows
- * how packets bunch, not how loaded a link is. The maximum over several links would then select the
- * largest error.
+/* Whether a record comes too soon after the hop's last record. In a short interval d(tx)/d(ts)
+ * depends on bursts of packets more than on the load of the link. The maximum over several links
+ * would then select the largest error.
  */
 static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 {
@@ -110,13 +110,13 @@ static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
-/* Turn a record into a sample: unwrap the counters relative to the hop's last ones in the
+/* Turn a record into a sample: unwrap the counters relative to the hop's last counters in the
  * algorithm, in units, then convert to ns. A record that the algorithm ignored does not change the
  * last counters.
  *
- * Return: false if the record is a copy of the last one (a TSO burst copies its header), or comes
- * too soon after it. A copy is rejected even if the baseline is old: endless repetition of one
- * record is not telemetry.
+ * Return: false if the record is a copy of the last record (a TSO burst copies its header), or
+ * comes too soon after it. A copy is rejected even if the baseline is old: endless repetition of
+ * one record is not telemetry.
  */
 static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record *r, u32 scale,
 			struct hpcc_sample *s)
@@ -134,8 +134,8 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 		hpcc_algo_forget_hop(in->algo, i + 1);
 		known = false;
 	}
-	/* Counters of another link are unrelated to these: the algorithm
-	 * sees the new tag, and starts anew.
+	/* The counters of another link are unrelated to the last counters: the
+	 * algorithm detects the new tag, and restarts the link.
 	 */
 	if (known) {
 		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
@@ -157,7 +157,7 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 	return true;
 }
 
-/* Take in that hop @i + 1 is quiet. */
+/* Process a report that hop @i + 1 is quiet. */
 static void hpcc_take_quiet(struct hpcc_intake *in, u32 i)
 {
 	struct hpcc_link *link = &in->algo->L[i];
@@ -167,9 +167,7 @@ static void hpcc_take_quiet(struct hpcc_intake *in, u32 i)
 	link->seen_us = in->now_us;
 }
 
-/* Take in a record of hop @i + 1, in units of 2^@scale ns. Return: whether a sample was taken
- * in.
- */
+/* Process a record of hop @i + 1, in units of 2^@scale ns. Return: whether there was a sample. */
 static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 {
 	struct hpcc_sample s;
@@ -187,8 +185,8 @@ static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 	return true;
 }
 
-/* Take the record of hop @i + 1 out of the mailbox. Return: whether a sample of it was
- * taken in.
+/* Take the record of hop @i + 1 out of the mailbox, and process it. Return: whether a sample was
+ * processed.
  */
 static bool hpcc_take_word(struct hpcc_flow *flow, struct hpcc_intake *in, u32 i)
 {
@@ -203,7 +201,7 @@ static bool hpcc_take_word(struct hpcc_flow *flow, struct hpcc_intake *in, u32 i
 	return scale <= HPCC_SCALE_MAX && hpcc_take_record(in, i, word, scale);
 }
 
-/* Allocate a link for each of @hops. Links stay when the path gets shorter. */
+/* Allocate a link for each of @hops hops. Links stay when the path gets shorter. */
 static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 {
 	struct hpcc_link *old = a->L;
@@ -227,13 +225,14 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 }
 
 /**
- * hpcc_mailbox_drain() - take in the records in the mailbox (MeasureInflight)
+ * hpcc_mailbox_drain() - process the records in the mailbox (MeasureInflight)
  * @sk: socket, under its lock
- * @flow: its flow; sets @flow->skipped if records came too soon after others
+ * @flow: its flow; @flow->skipped is set if records came too soon after others
  * @rtt_us: RTT of the ACK
  * @bits: set to enum hpcc_ack_bits, if there were samples
  *
- * If there is no memory for links, records stay in the mailbox. For ack.c that is silence.
+ * If there is no memory for links, records stay in the mailbox. ack.c then counts the ACK as an ACK
+ * without telemetry.
  *
  * Return: the number of samples.
  */
@@ -265,7 +264,7 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 	return n;
 }
 
-/* Store a hop's record, unless the mailbox has a newer one: ACKs may be reordered. */
+/* Store a hop's record, unless the mailbox has a newer record: ACKs may be reordered. */
 static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 {
 	u64 old = READ_ONCE(*place);
@@ -348,7 +347,7 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @nr: number of @nodes
  *
  * For each hop this keeps the newest record or quiet mark. Identities replace load records, because
- * they are rare.
+ * identities are rare.
  *
  * Context: LOCAL_IN.
  */
@@ -399,8 +398,8 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 }
 EXPORT_SYMBOL_GPL(hpcc_forward_in);
 
-/* Add all stored quiet marks to @map, the mark of one hop. Skip hops in @written, which are in the
- * echo already.
+/* Add all stored quiet marks to @map, the mark of one hop. Skip the hops in @written, because the
+ * echo already contains these hops.
  */
 static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 written)
 {
@@ -420,14 +419,14 @@ static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 written)
 /**
  * hpcc_echo_write() - write an echo
  * @flow: a flow
- * @p: where to write it
- * @room: bytes that it may take
+ * @p: position of the echo
+ * @room: maximum length of the echo, bytes
  *
- * If not all records fit, the hops take turns, even if newer records arrive meanwhile. At the turn
+ * If not all records fit, the hops take turns, even if newer records arrive in between. At the turn
  * of a quiet hop the echo gets all quiet marks.
  *
  * Context: LOCAL_OUT.
- * Return: its length, 0 if there are no records or none fits.
+ * Return: length of the echo; 0 if there are no records, or if no record fits.
  */
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 {
@@ -472,10 +471,10 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 }
 
 /**
- * hpcc_echo_drain() - take in the load records of the peer's requests, for the peer's W
+ * hpcc_echo_drain() - process the load records of the peer's requests, for the peer's W
  * @sk: socket, under its lock
  * @flow: its flow
- * @in: state that takes the records; sets its hops
+ * @in: state that processes the records; its hops are set
  * @leave: do not remove the records, so that LOCAL_OUT can echo them later
  * @bits: set to enum hpcc_ack_bits, if there were samples
  *
