@@ -53,13 +53,13 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
 /**
- * hpcc_stamped_follow() - note segments without data that were sent since the last call
+ * hpcc_stamped_follow() - record segments without data that were sent since the last call
  * @tp: socket
  * @stamped: departure times
  *
  * Their TSval is assumed to be tcp_wstamp_ns, the time at which the next data may leave. Call this
- * before the first data of a connection: they move that time into the future, and the handshake's
- * ACK left before.
+ * before the first data of a connection: these data move tcp_wstamp_ns into the future, but the
+ * ACK of the handshake has already left.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -191,16 +191,16 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * hpcc_pacing_reschedule() - apply a new rate to the rest of the packet interval
  * @tp: socket, its ACK being processed, its pacing rate set
  * @stamped: for hpcc_pace_at()
- * @R_before: rate that the interval was paced by, in any unit
+ * @R_before: rate from which the interval was computed, in any unit
  * @R: rate now, in the same unit, not 0
  *
  * The departure time of the next packet was computed from R when the last packet left. With few
- * packets per T this is a large delay in the control loop, and many flows with small windows would
- * oscillate together.
+ * packets per T this causes a large delay in the control loop, and many flows with small windows
+ * would oscillate together.
  *
- * A peer can make R fall far and often. So the interval is limited to the time of two bursts at the
- * new rate, before the quotient can exceed 64 bits. An interval that SO_MAX_PACING_RATE determines
- * is kept.
+ * A peer can reduce R by a large factor, and often. So the interval is limited to the time of two
+ * bursts at the new rate, before the quotient can exceed 64 bits. If SO_MAX_PACING_RATE determines
+ * the interval, it does not change.
  */
 void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
 			    u64 R)

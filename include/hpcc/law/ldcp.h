@@ -18,7 +18,7 @@
  *
  * If cw is below 1, one packet leaves per RTT / cw on average, at random times.
  *
- * No skb, no socket, no clock, no lock.
+ * The functions use no skb, socket, clock or lock.
  *
  * Fixed point:
  *
@@ -33,9 +33,9 @@
  *	ticks until a packet	Q28	0 .. 6		down
  *
  * Errors: p is too small by less than 2^-31 plus 2^-63 for each byte above K_min: in total less
- * than 2^-30. n * alpha / cw is off by at most 2^-25 of a segment. For n = 1 and alpha = 1 that is
- * 0.1 % of it below 2^15 segments, and 6 % for the largest window that TCP can have (2^30 bytes in
- * segments of 536). A step below 2^-25 is rounded to 0: cw then does not change.
+ * than 2^-30. The error of n * alpha / cw is at most 2^-25 of a segment. For n = 1 and alpha = 1
+ * this is 0.1 % of the step below 2^15 segments, and 6 % for the largest window that TCP can have
+ * (2^30 bytes in segments of 536). A step below 2^-25 is rounded to 0: cw then does not change.
  */
 #ifndef _HPCC_LAW_LDCP_H
 #define _HPCC_LAW_LDCP_H
@@ -54,8 +54,8 @@
 
 /**
  * struct ldcp_curve - marking curve for ECN-capable packets
- * @K_min: queue in bytes; below it no packet is marked
- * @K_max: queue in bytes; from it on every packet is marked
+ * @K_min: queue in bytes; below this length no packet is marked
+ * @K_max: queue in bytes; from this length on every packet is marked
  * @slope: P_max / (K_max - K_min), Q63
  */
 struct ldcp_curve {
@@ -84,7 +84,7 @@ static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
 /**
  * ldcp_mark_p() - probability that an arriving packet is marked
  * @c: curve
- * @q: bytes in the queue in front of it
+ * @q: bytes in the queue in front of the packet
  *
  * Return: p in Q32, 0 .. LDCP_P_ONE.
  */
@@ -103,7 +103,7 @@ static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
 #define LDCP_ONE_Q24		BIT_ULL(LDCP_CW_BITS)
 #define LDCP_CW_MAX_Q24		BIT_ULL(2 * LDCP_CW_BITS)
 
-/* Maximum number of segments that one ACK is credited for, so that n * alpha fits 64 bits in Q48.
+/* Maximum number of segments that count for one ACK, so that n * alpha fits 64 bits in Q48.
  * An ACK for more than these 17 MB is rare; the window then grows by less than the law requires.
  */
 #define LDCP_ACKED_MAX		BIT(15)
@@ -128,7 +128,7 @@ struct ldcp_params {
  * @cw_q24: congestion window, segments, not 0
  * @n: number of segments that the ACK covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
  *
- * If cw is below 1, each ACK counts once, as in the draft, and not its segments.
+ * If cw is below 1, each ACK counts once, as in the draft, for any number of segments.
  *
  * One 64-bit division per ACK: the divisor cw changes with each ACK, so a stored reciprocal would
  * not save a division.
@@ -172,9 +172,9 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 #define LDCP_RANDOM_BITS	24
 
 /**
- * ldcp_tick_rtt_ns() - RTT that a tick is computed from
+ * ldcp_tick_rtt_ns() - RTT from which a tick is computed
  * @T_ns: base RTT
- * @rtt_us: the last packet's RTT; 0 if there is none yet
+ * @rtt_us: RTT of the last packet; 0 if no RTT was measured yet
  *
  * Return: ns, T .. LDCP_RTT_MAX_T * T.
  */
@@ -190,8 +190,8 @@ static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
  * @cw_q24: congestion window, segments, cw_min or more and below 1
  * @random: evenly distributed over all values
  *
- * RTT / cw on average. A flow gets a report of the queue only once per tick. With equal ticks all
- * flows would react to the same queue together, and then together to the opposite queue. So ticks
+ * The average is RTT / cw. A flow gets a report of the queue only once per tick. With equal ticks
+ * all flows would react to the same queue simultaneously, and the queue would oscillate. So ticks
  * are nearly exponentially distributed: toss a coin until the first tail, add 2/3 of RTT / cw for
  * each head, and add a uniformly distributed part of another 2/3. The maximum is 6 RTT / cw.
  *
@@ -219,10 +219,10 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
  * ldcp_is_low_priority() - whether a first-RTT packet leaves as Not-ECT
  * @sent: bytes since the start of the flow, this packet included
  * @IW: initial window, bytes
- * @last: it is the last packet of the message
+ * @last: the packet is the last packet of the message
  *
  * The packet that completes IW and the last packet of a message stay ECT: a switch that drops
- * Not-ECT packets passes them, and they show the receiver which packets are missing.
+ * Not-ECT packets forwards these packets, and they show the receiver which packets are missing.
  */
 static inline bool ldcp_is_low_priority(u64 sent, u64 IW, bool last)
 {

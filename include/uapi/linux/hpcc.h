@@ -87,7 +87,7 @@
  * @HPCC_OPT_REPORT: values that the receiver computed (W, N) or a reflected signal; or the sender's
  *	parameters for the computation of W at the receiver
  * @HPCC_OPT_ANSWERED: like FORWARD, but a switch has already sent a RESPONSE, so other switches
- *	send none
+ *	send no RESPONSE
  * @HPCC_OPT_RESPONSE: load record that a switch sends to the sender of a FORWARD, in a segment
  *	without flags
  */
@@ -247,7 +247,7 @@ enum hpcc_unstamped {
 
 /*
  * Statistics of one port: attributes in TCA_STATS_APP. Later versions add members and
- * counters only at the end of an attribute. A reader ignores members that it does not know. If an
+ * counters only at the end of an attribute. A reader ignores unknown members. If an
  * attribute is shorter than the reader expects, the missing members are 0.
  */
 enum {
@@ -270,9 +270,9 @@ enum {
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
  * @marked: packets that we marked CE
- * @resyncs: how often the virtual clock skipped lost time after a late timer
- * @bandwidth: B that telemetry states, bytes/s
- * @qlen_bytes: queue now, link overhead included, without packets in flight
+ * @resyncs: number of times that the virtual clock skipped lost time after a late timer
+ * @bandwidth: B in telemetry, bytes/s
+ * @qlen_bytes: current queue, link overhead included, without packets in flight
  *	on the emulated delay
  * @qlen_max_bytes: largest queue that a departing packet left
  * @marked_kmax: part of @marked: packets that arrived at a queue of kmax or more
@@ -284,8 +284,8 @@ enum {
  * @port_queues: number of queues of the device that belong to this port, including this one
  * @port_qlen_bytes: bytes that wait in all of these queues
  * @responses: direct responses sent
- * @responses_held: responses not sent because it was not the flow's turn, or the budget of the port
- *	or of the flow's sender was used up
+ * @responses_held: responses not sent because the last response to the flow was too recent, or the
+ *	budget of the port or of the flow's sender was used up
  * @responses_lost: responses not sent because too many responses waited, or the packet could not be
  *	made writable
  * @responses_failed: responses not sent because there was no memory, or the stack refused them

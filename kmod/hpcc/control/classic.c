@@ -149,9 +149,10 @@ static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
-/* Return: ssthresh of classic after telemetry has stopped. There is no sign that the path can carry
- * less than W, so it is cwnd. But while W is still growing in slow start, W does not yet show what
- * the path can carry: classic then continues slow start, after an RTO up to half of the previous W.
+/* Return: ssthresh of classic after telemetry has stopped. There is no sign that the capacity of
+ * the path is below W, so ssthresh is cwnd. But while W is still growing in slow start, W does not
+ * yet show the capacity of the path: classic then continues slow start, after an RTO up to half of
+ * the previous W.
  */
 static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
@@ -310,7 +311,7 @@ void __init hpcc_cc_init(void)
 /**
  * hpcc_run() - select a connection's callbacks
  * @sk: socket
- * @classic: Reno's response, not hpcc's
+ * @classic: true: Reno's response; false: the response of hpcc
  * @agreed: the peer agreed to telemetry
  *
  * With TCP_CONG_NEEDS_ECN, TCP also sets ECT in retransmissions and pure ACKs. Only connections

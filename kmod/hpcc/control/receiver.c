@@ -4,7 +4,7 @@
  * receiver, remote.c the sender; both are the module hpcc_receiver.
  *
  *	sender		sends parameters in a REPORT in place of a request, until it receives a
- *			window that was computed with them
+ *			window that was computed from these parameters
  *	receiver	runs NewINT of <hpcc/law/newint.h> on the records of each data segment that
  *			TCP processes; reports W with an ACK, once per T and when W falls by more
  *			than 1/8
@@ -40,7 +40,7 @@
  * struct hpcc_rx - a receiver that computes W for its peer
  * @state: state of the algorithm
  * @params_new: newest parameters from the peer; LOCAL_IN writes
- * @params_active: parameters that W is computed with
+ * @params_active: parameters from which W is computed
  * @window: record of W for the next report; written under the socket lock
  * @audited_ns: time of the last echo of load records
  * @record_ns: time when a record was last processed
@@ -48,8 +48,8 @@
  * @began_ns: start of the current T
  * @seq: sequence number of reports
  * @mss: TCP's rcv_mss, as TCP measured it
- * @raised: value that rcv_mss was raised to
- * @more: segments that an ACK may wait for after the first one
+ * @raised: value to which rcv_mss was raised
+ * @more: number of segments for which an ACK may wait after the first segment
  * @thin: ACKs wait
  * @id: id of the parameters in use
  * @on: parameters are in use
@@ -85,7 +85,7 @@ static const u32 hpcc_audit_T = 4;
 static const u32 hpcc_thin_T = 4;
 
 /* With this many segments per T, ACKs wait for HPCC_RX_HELD more segments. With HPCC_RX_MANY they
- * wait for one more.
+ * wait for one more segment.
  */
 static const u32 hpcc_thin_some = 2;
 
@@ -140,7 +140,7 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* Once per T, set the number of segments that ACKs may wait for, and update N. */
+/* Once per T, set the number of segments for which ACKs may wait, and update N. */
 static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -190,7 +190,7 @@ static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 {
 	const struct sk_buff *last = skb_peek_tail(&sk->sk_receive_queue);
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	/* The last segment ends a write, or was merged with one that does. */
+	/* The last segment ends a write, or was merged with a segment that ends a write. */
 	bool pushed = !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
 	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->record_ns <
 					   hpcc_thin_T * rx->state.params.T;
@@ -286,7 +286,7 @@ static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 	return rx ?: new;
 }
 
-/* Store parameters until TCP processes the data that they arrived with. */
+/* Store parameters until TCP processes the data of the same segment. */
 static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
 {
 	struct hpcc_newint_params q;

@@ -7,8 +7,9 @@
  *	OFFERED -> OFF	parameters were sent 32 times, twice per T
  *	ON -> OFF	RTO; fallback; no window for 8 requests, 8 ACKs and 8 RTTs
  *
- * In ON -> OFF the sender sends parameters with T = 0, and repeats them while windows arrive. After
- * silence it tries again 256 T later.
+ * In ON -> OFF the sender sends parameters with T = 0, and repeats them while windows arrive. If
+ * the receiver did not answer, or its windows stopped, the sender offers parameters again 256 T
+ * later.
  *
  * All functions run under the socket lock, except those for LOCAL_IN and LOCAL_OUT.
  */
@@ -36,7 +37,7 @@ enum hpcc_remote_state {
 };
 
 /**
- * struct hpcc_remote - a sender whose W its receiver may compute
+ * struct hpcc_remote - state of a sender whose receiver may compute W
  * @params: parameters to send; LOCAL_OUT reads them
  * @window: newest record of a window; LOCAL_IN writes
  * @taken: record that last set W
@@ -64,7 +65,7 @@ struct hpcc_remote {
 	u8 tries;
 };
 
-/* Parameters are sent twice per T until they are answered, at most this many times. */
+/* Parameters are sent twice per T until a window answers them, at most this many times. */
 static const u8 hpcc_params_tries = 32;
 static const u32 hpcc_retry_T = 256;
 
@@ -152,7 +153,7 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_tick() - start or stop sending parameters, if it is time for that
+ * hpcc_remote_tick() - start or stop sending parameters, if this is due
  * @sk: socket that runs hpcc
  * @flow: its flow, after this ACK's update of W
  */
@@ -269,7 +270,7 @@ void hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
  * @flow: a flow
  * @tp: its socket
  *
- * Not while the flow is muted: its only request is the trial that may end the muting.
+ * A muted flow sends no parameters: its only request is the trial that may end the muting.
  *
  * Context: LOCAL_OUT.
  */
@@ -308,13 +309,13 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 }
 
 /**
- * hpcc_window_in() - store a window that arrived, if it is newer than the stored one
+ * hpcc_window_in() - store a window that arrived, if it is newer than the stored window
  * @flow: a flow
  * @net: its network namespace
  * @word: the record of the window
  *
  * Context: LOCAL_IN.
- * Return: 0; -ENOENT if no window was agreed upon; -EINVAL if it is malformed.
+ * Return: 0; -ENOENT if the ends did not agree on windows; -EINVAL if the window is malformed.
  */
 int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
 {

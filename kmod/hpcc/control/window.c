@@ -21,8 +21,8 @@ static const u32 hpcc_clocked_cwnd = 8;
 static const u32 hpcc_W_min_shift = 10;
 
 /* W_min is also at least one packet per 16 RTTs. A path may need four requests per round. With
- * fewer packets, a record would be more than 64 T older than the next one of its link: it would
- * measure nothing, and W would never grow again.
+ * fewer packets, two successive records of a link would be more than 64 T apart: they would not
+ * measure the link, and W would never grow again.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
 
@@ -53,10 +53,10 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
  * @T_ns: T
  * @B_host: rate of the host, bytes/s
  *
- * It is the amount that the host sends in net.hpcc.burst_ns. Each burst costs a timer and one
- * pass through the stack, and makes queues longer by its own length. The default is some us, a
- * small part of a T of 32 us or more. With a smaller T the default is 0: the window alone
- * determines the length of a burst.
+ * This length is the number of bytes that the host sends in net.hpcc.burst_ns. Each burst costs a
+ * timer and one pass through the stack, and makes queues longer by its own length. The default of
+ * some us is a small part of a T of 32 us or more. With a smaller T the default is 0: the window
+ * alone determines the length of a burst.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
@@ -141,7 +141,8 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* Flows that send single packets at equal intervals stay synchronised, and synchronised flows keep
- * a queue. So vary the intervals by up to 1/8. No interval becomes longer than that of W_min.
+ * a queue. So vary the intervals by up to 1/8. No interval becomes longer than the interval of
+ * W_min.
  */
 static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 {
@@ -169,8 +170,8 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	u64 R = hpcc_pacing_rate(&flow->algo, p, NSEC_PER_SEC);
 
 	/* As TCP does: at W / T, a window that an ACK opens leaves one round trip later. If U is
-	 * eta or more, W does not grow: twice the rate would only give twice its share to a window
-	 * below one segment.
+	 * eta or more, W does not grow: with twice the rate a window below one segment would only
+	 * get twice its share.
 	 */
 	if (hpcc_algo_is_slow(&flow->algo, p) && flow->algo.U_q24 < p->eta_q24)
 		R = min(2 * R, hpcc_rate_of(p, p->W_max_q16, NSEC_PER_SEC));
@@ -190,7 +191,7 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
  * @flow: its flow
  * @rs: TCP's sample of the ACK
  *
- * In the first round trip of a recovery, a packet may leave only for a packet that left the
+ * In the first round trip of a recovery, one packet may leave for each packet that has left the
  * network.
  */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
