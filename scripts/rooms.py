@@ -8,7 +8,6 @@ headers have one name; and no header of kmod/hpcc declares what a higher room de
 writes: only the owner of a field of struct hpcc_flow writes it: a source file, the header of its name,
 or a room.
 names: only the rooms of carriers, and the files in MAY_NAME, name a carrier.
-rooms.exceptions lists what breaks this today; an exception that nothing needs is printed too.
 """
 
 import re
@@ -62,21 +61,10 @@ WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", r
           rf"\b(?:{SETTERS})\(&?{FIELD}")
 
 
-def exceptions(top, kind):
-    """Return the exceptions of a kind as a set of pairs: file and name."""
-    path = top / "scripts/rooms.exceptions"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {tuple(line.split()[1:]) for line in lines if line.split()[:1] == [kind]}
-
-
-def known(top, kind, found):
-    """Print findings that are no exceptions, and exceptions that are not needed."""
-    listed = exceptions(top, kind)
-    for (name, what), why in sorted(found.items()):
-        if (name, what) not in listed:
-            print(f"{name}: {why}")
-    for name, what in sorted(listed - set(found)):
-        print(f"scripts/rooms.exceptions: {kind} {name} {what}: nothing needs this")
+def show(found):
+    """Print findings."""
+    for (name, _), why in sorted(found.items()):
+        print(f"{name}: {why}")
 
 
 def used(path, folder, text):
@@ -112,8 +100,7 @@ def includes(top):
             name = path.relative_to(top).as_posix()
             if headers.setdefault(path.name, name) != name:
                 found[name, path.name] = f"{headers[path.name]} has the same name"
-    known(top, "include", found)
-    known(top, "declare", declared(top))
+    show(found | declared(top))
 
 
 def declared(top):
@@ -149,7 +136,7 @@ def writes(top):
                 if field in owner and owner[field].rsplit(".")[0] not in (name.rsplit(".")[0], f"{path.parent.name}/"):
                     line = text.count("\n", 0, match.start()) + 1
                     found.setdefault((f"kmod/hpcc/{name}", field), f"line {line} writes {field}, which {owner[field]} owns")
-    known(top, "write", found)
+    show(found)
 
 
 def names(top):

@@ -18,6 +18,7 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 
+#include "carrier/carrier.h"
 #include "common/setup.h"
 #include "control/agreement.h"
 #include "control/cc.h"
@@ -150,7 +151,7 @@ static int hpcc_up(void)
 {
 	int err;
 
-	err = hpcc_flow_init();
+	err = hpcc_flow_init(hpcc_flow_free_parts);
 	if (err)
 		return err;
 	err = register_pernet_subsys(&hpcc_net_ops);
@@ -197,7 +198,8 @@ static int __init hpcc_init(void)
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
 	hpcc_agreement_init();
-	hpcc_cc_init();
+	hpcc_cc_init(hpcc_get_info);
+	hpcc_stack_in = hpcc_unseen_in;
 	/* From here on sockets may run hpcc, so no later step may fail. */
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)

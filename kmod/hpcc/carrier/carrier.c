@@ -21,6 +21,10 @@ const struct hpcc_carrier_ops __rcu *hpcc_carriers[] __read_mostly = {
 /* Carriers by IP protocol, for those that have packet_in(). */
 u8 hpcc_carrier_protocols[256] __read_mostly;
 
+void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		      int at, u32 pos) __read_mostly;
+EXPORT_SYMBOL_GPL(hpcc_stack_in);
+
 /**
  * hpcc_carrier_register() - let connections use a carrier from now on
  * @ops: the carrier; no other module has its number

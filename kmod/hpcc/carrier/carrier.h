@@ -139,6 +139,12 @@ extern const struct hpcc_carrier_ops __rcu *hpcc_carriers[HPCC_CARRIER_MAX + 1];
 extern const struct hpcc_carrier_ops hpcc_tcp_option;
 extern u8 hpcc_carrier_protocols[256];
 
+/* Takes in the options of a probe that TCP will not get, and answers it; main.c sets it. Context:
+ * LOCAL_IN; @at and @pos as in hpcc_options_in().
+ */
+extern void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			     int at, u32 pos);
+
 /* Operations of a carrier; those of the TCP option if its module is not loaded. Context: RCU read
  * side; or socket lock, if the carrier is that of the socket's flow, which holds the module.
  */

@@ -490,7 +490,6 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.undo_cwnd	= hpcc_undo_cwnd,
 	.HPCC_TSO_SEGS	= hpcc_tso_segs,
 	.sndbuf_expand	= hpcc_sndbuf_expand,
-	.get_info	= hpcc_get_info,
 	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc",

@@ -21,7 +21,8 @@ extern struct tcp_congestion_ops hpcc_classic_ops;
 extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
 
-void hpcc_cc_init(void);
+void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
+				     union tcp_cc_info *info));
 void hpcc_run(struct sock *sk, bool classic, bool agreed);
 
 /**
@@ -83,9 +84,8 @@ bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_begin(struct sock *sk);
 void hpcc_release(struct sock *sk);
+void hpcc_flow_free_parts(struct hpcc_flow *flow);
 void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow);
-
-size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
 #endif /* _HPCC_CONTROL_CC_H */

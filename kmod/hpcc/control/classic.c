@@ -298,10 +298,13 @@ struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
 struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
 
 /**
- * hpcc_cc_init() - create the callbacks for connections without ECN
+ * hpcc_cc_init() - complete the callbacks, and create those for connections without ECN
+ * @get_info: answers ss and getsockopt(TCP_CC_INFO)
  */
-void __init hpcc_cc_init(void)
+void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
+					    union tcp_cc_info *info))
 {
+	hpcc_ops.get_info = get_info;
 	hpcc_no_ecn_ops = hpcc_ops;
 	hpcc_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
 	hpcc_classic_no_ecn_ops = hpcc_classic_ops;

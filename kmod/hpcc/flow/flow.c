@@ -15,6 +15,7 @@
 
 #include "flow/charge.h"
 #include "flow/flow.h"
+#include "flow/notify.h"
 #include "netns/net.h"
 
 static const struct rhashtable_params hpcc_flow_params = {
@@ -28,6 +29,8 @@ static struct rhashtable hpcc_flows;
 
 /* kmalloc() would use 4 KB for each flow. */
 static struct kmem_cache *hpcc_flow_cache;
+static void (*hpcc_flow_free_parts)(struct hpcc_flow *flow) __read_mostly;
+void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event) __read_mostly;
 
 /* The default limit of flows in a namespace is one flow per 64 KB of the machine's memory. A flow
  * needs 1 to 4.5 KB, which depends on its hops and on the peer's requests: in total 1/64 to 1/14 of
@@ -57,16 +60,18 @@ static void hpcc_flow_check(void)
 
 /**
  * hpcc_flow_init() - create the hash table and the cache of flows
+ * @free_parts: frees the memory that a flow without users points to; softirq
  *
  * Context: sleeps.
  *
  * Return: 0 or a negative error.
  */
-int hpcc_flow_init(void)
+int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow))
 {
 	int err;
 
 	hpcc_flow_check();
+	hpcc_flow_free_parts = free_parts;
 	hpcc_flow_cache = KMEM_CACHE(hpcc_flow, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!hpcc_flow_cache)
 		return -ENOMEM;

@@ -538,14 +538,12 @@ static inline bool hpcc_snd_end_advance(struct hpcc_flow *flow, u32 end)
 /* The unit of struct hpcc_link's bottleneck_since is 2^10 us. */
 #define HPCC_BOTTLENECK_SHIFT	10
 
-int hpcc_flow_init(void);
+int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow));
 void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why);
 bool hpcc_flow_publish(struct hpcc_flow *flow);
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
-/* Defined in control/lifetime.c, which has the types of all memory that a flow points to. */
-void hpcc_flow_free_parts(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Events of a flow for observers. observe/netlink.c defines this function. */
+/* Events of a flow for observers. */
 #ifndef _HPCC_FLOW_NOTIFY_H
 #define _HPCC_FLOW_NOTIFY_H
 
@@ -8,6 +8,9 @@
 
 struct hpcc_flow;
 
-void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
+/* Sends an event of a flow to its observers. hpcc_netlink_init() sets it, before flows exist.
+ * Context: socket lock; does not sleep.
+ */
+extern void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
 
 #endif /* _HPCC_FLOW_NOTIFY_H */

@@ -6,6 +6,8 @@
 #include "packet/arrival.h"
 
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
+void hpcc_unseen_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
+		    u32 pos);
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 

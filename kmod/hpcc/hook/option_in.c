@@ -233,7 +233,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 }
 
 /**
- * hpcc_stack_in() - take in the options of a probe that TCP will not get, and answer it
+ * hpcc_unseen_in() - take in the options of a probe that TCP will not get, and answer it
  * @sk: socket
  * @flow: its flow
  * @in: the probe, with a stack
@@ -242,10 +242,9 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
  *
  * Context: LOCAL_IN.
  */
-void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
-		   u32 pos)
+void hpcc_unseen_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
+		    u32 pos)
 {
 	hpcc_options_in(flow, in, at, pos);
 	hpcc_probe_arrived(sk, flow);
 }
-EXPORT_SYMBOL_GPL(hpcc_stack_in);

@@ -226,16 +226,18 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 }
 
 /**
- * hpcc_nl_dump_table() - HPCC_CMD_LINK_GET, HPCC_CMD_ROUTE_GET
+ * hpcc_table_dump() - HPCC_CMD_LINK_GET, HPCC_CMD_ROUTE_GET
  * @skb: gets a message with as many entries as fit
  * @cb: the request; args[0]: a part of the answer was sent, args[1] on: its last entry
+ * @family: the netlink family
  *
  * Each part continues after the key of the last entry. So each entry that exists during the whole
  * dump appears exactly once, even if the table changes meanwhile.
  *
  * Return: bytes of this part; 0: the answer is complete.
  */
-int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
+int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
+		    const struct genl_family *family)
 {
 	u8 cmd = ((const struct genlmsghdr *)nlmsg_data(cb->nlh))->cmd;
 	const struct hpcc_table_type *type = hpcc_table_type_of(cmd);
@@ -243,8 +245,8 @@ int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 	u32 i = 0, first;
 	void *head;
 
-	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
-			   NLM_F_MULTI, cmd);
+	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, family, NLM_F_MULTI,
+			   cmd);
 	if (!head)
 		return -EMSGSIZE;
 	rcu_read_lock();

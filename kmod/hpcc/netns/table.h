@@ -50,16 +50,14 @@ struct hpcc_table_type {
 	int (*accept)(struct netlink_ext_ack *extack);
 };
 
-/* The family of the messages with entries; observe/netlink.c defines it. */
-extern struct genl_family hpcc_family;
-
 extern const struct hpcc_table_type hpcc_links;
 extern const struct hpcc_table_type hpcc_routes;
 extern const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1];
 extern const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1];
 
 int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info);
-int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb);
+int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
+		    const struct genl_family *family);
 void hpcc_tables_free(struct hpcc_net *hn);
 
 #endif /* _HPCC_NETNS_TABLE_H */

@@ -30,6 +30,8 @@ enum {
 	HPCC_MCGRP_OF_EVENTS,
 };
 
+static struct genl_family hpcc_family;
+
 static const struct genl_multicast_group hpcc_mcgrps[] = {
 	[HPCC_MCGRP_OF_EVENTS] = { .name = HPCC_MCGRP_EVENTS, },
 };
@@ -487,19 +489,14 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 	return err;
 }
 
-/**
- * hpcc_notify() - send an event of a flow to the listeners of the multicast group
- * @sk: its socket, under its lock
- * @flow: the flow
- * @event: the event
+/*
+ * hpcc_notify() of flow/notify.h: send the event to the listeners of the multicast group.
  *
  * A peer can cause events, so a flow sends at most HPCC_NL_EVENTS in a second. The next event has
  * the number of events that were not sent. A listener that is too slow loses messages, and gets
  * ENOBUFS.
- *
- * Context: does not sleep.
  */
-void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
+static void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 {
 	struct net *net = sock_net(sk);
 	struct sk_buff *skb;
@@ -522,6 +519,11 @@ void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 
 /* ---- Registration -------------------------------------------------------------------- */
 
+static int hpcc_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return hpcc_table_dump(skb, cb, &hpcc_family);
+}
+
 static const struct genl_ops hpcc_nl_ops[] = {
 	{
 		.cmd		= HPCC_CMD_FLOW_GET,
@@ -534,19 +536,19 @@ static const struct genl_ops hpcc_nl_ops[] = {
 		.cmd		= HPCC_CMD_COUNTERS_GET,
 		.dumpit		= hpcc_nl_dump_counters,
 	},
-	{ .cmd = HPCC_CMD_LINK_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_LINK_GET, .dumpit = hpcc_dump_table },
 	{ .cmd = HPCC_CMD_LINK_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
 	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
 	{ .cmd = HPCC_CMD_LINK_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
 	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
-	{ .cmd = HPCC_CMD_ROUTE_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_ROUTE_GET, .dumpit = hpcc_dump_table },
 	{ .cmd = HPCC_CMD_ROUTE_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
 	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
 	{ .cmd = HPCC_CMD_ROUTE_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
 	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
 };
 
-struct genl_family hpcc_family = {
+static struct genl_family hpcc_family = {
 	.name		= HPCC_FAMILY_NAME,
 	.version	= HPCC_FAMILY_VERSION,
 	.netnsok	= true,
@@ -565,6 +567,7 @@ struct genl_family hpcc_family = {
  */
 int hpcc_netlink_init(void)
 {
+	hpcc_notify = hpcc_nl_notify;
 	return genl_register_family(&hpcc_family);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* /proc/net/hpcc (info.c). */
+/* /proc/net/hpcc, ss and getsockopt(TCP_CC_INFO) (info.c). */
 #ifndef _HPCC_OBSERVE_PROC_H
 #define _HPCC_OBSERVE_PROC_H
 
-struct net;
+#include <net/tcp.h>
 
 int hpcc_proc_register(struct net *net);
 void hpcc_proc_unregister(struct net *net);
+size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
 #endif /* _HPCC_OBSERVE_PROC_H */

@@ -130,8 +130,4 @@ static inline bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival 
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
-/* Defined by hook/option_in.c. */
-void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
-		   u32 pos);
-
 #endif /* _HPCC_PACKET_ARRIVAL_H */
