@@ -188,9 +188,11 @@ static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
 
 	kind = hpcc_turn_find(r->turns[flow % HPCC_RESPOND_SETS], flow >> 32, seq, now, every_ns,
 			      &turn);
-	of_port = hpcc_budget_after(&hpcc_port_budget, r->full_ns, now, every_ns, kind);
-	of_sender = hpcc_budget_after(&hpcc_sender_budget, *sender_ns, now, every_ns, kind);
-	if (kind == HPCC_TURN_HELD || !of_port || !of_sender) {
+	of_port = kind == HPCC_TURN_HELD ? 0 :
+		  hpcc_budget_after(&hpcc_port_budget, r->full_ns, now, every_ns, kind);
+	of_sender = !of_port ? 0 :
+		    hpcc_budget_after(&hpcc_sender_budget, *sender_ns, now, every_ns, kind);
+	if (!of_sender) {
 		q->stats.responses_held++;
 		return false;
 	}

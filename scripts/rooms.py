@@ -33,7 +33,7 @@ OWNERS = {
     "control/mute.c": "mute mute_past",
     "control/probe.c": "probes answer probing probe",
     "control/receiver.c": "rx",
-    "control/receiver_mode.c": "rx_window_agreed",
+    "control/receiver_ops.c": "rx_window_agreed",
     "control/remote.c": "rx_window_new rx_window_active remote",
     "control/reserve.c": "ext_hdr_len reserve",
     "control/silence.c": "silent_acks new_links silence",

@@ -68,7 +68,7 @@ void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped
 	if (pure == stamped->pure)
 		return;
 	stamped->pure = pure;
-	stamped->ns = tp->tcp_wstamp_ns;
+	hpcc_stamped_add(tp, stamped);
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_follow);
 

@@ -40,13 +40,15 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 
 /**
- * hpcc_stamped_data() - note the TSval of data that leave without pacing, after an RTO
+ * hpcc_stamped_add() - a segment leaves without pacing, with the TSval of tcp_wstamp_ns
  * @tp: socket
  * @stamped: departure times
+ *
+ * The latest time counts: each call of hpcc_pace_at() may move tcp_wstamp_ns back by a tick.
  */
-static inline void hpcc_stamped_data(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
+static inline void hpcc_stamped_add(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
-	stamped->ns = tp->tcp_wstamp_ns;
+	stamped->ns = max(stamped->ns, tp->tcp_wstamp_ns);
 }
 
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);

@@ -23,6 +23,7 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "flow/flow.h"
+#include "flow/notify.h"
 #include "hook/hook.h"
 #include "netns/net.h"
 #include "netns/table.h"
@@ -199,6 +200,7 @@ static int __init hpcc_init(void)
 
 	hpcc_agreement_init();
 	hpcc_cc_init(hpcc_get_info);
+	hpcc_notify = hpcc_nl_notify;
 	hpcc_stack_in = hpcc_unseen_in;
 	/* From here on sockets may run hpcc, so no later step may fail. */
 	err = tcp_register_congestion_control(&hpcc_ops);

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The modules of carriers and of receiver mode, kmod/hpcc/netns/load.c, carrier/carrier.c and control/receiver_mode.c:
+"""The modules of carriers and of receiver mode, kmod/hpcc/netns/load.c, carrier/carrier.c and control/receiver_ops.c:
 what loads them, and when they can be unloaded. Test X_NAME runs X with one module.
 """
 

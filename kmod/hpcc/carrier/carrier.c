@@ -22,7 +22,7 @@ const struct hpcc_carrier_ops __rcu *hpcc_carriers[] __read_mostly = {
 u8 hpcc_carrier_protocols[256] __read_mostly;
 
 void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		      int at, u32 pos) __read_mostly;
+		      int at, u32 pos) __ro_after_init;
 EXPORT_SYMBOL_GPL(hpcc_stack_in);
 
 /**

@@ -28,7 +28,7 @@
 #include "control/classic.h"
 #include "control/loss.h"
 #include "control/probe.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/reserve.h"
 #include "control/silence.h"
 #include "control/switch_response.h"
@@ -415,7 +415,8 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 			flow->prior.slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
 		hpcc_loss_rto(tp, flow);
-		hpcc_stamped_data(tp, &flow->stamped);
+		/* TCP does not pace the retransmission. */
+		hpcc_stamped_add(tp, &flow->stamped);
 		hpcc_receiver_stop(sk, flow);
 		hpcc_algo_restart(&flow->algo, &flow->params, (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);

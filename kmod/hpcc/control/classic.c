@@ -34,7 +34,7 @@
 #include "control/loss.h"
 #include "control/mute.h"
 #include "control/probe.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/reserve.h"
 #include "control/silence.h"
 #include "control/window.h"

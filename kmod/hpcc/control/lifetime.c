@@ -16,7 +16,7 @@
 #include "control/classic.h"
 #include "control/loss.h"
 #include "control/probe.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/reserve.h"
 #include "control/window.h"
 #include "flow/charge.h"

@@ -31,7 +31,7 @@
 #include "common/peek.h"
 #include "control/cc.h"
 #include "control/census.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/remote.h"
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
@@ -95,8 +95,6 @@ static void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
 
-	if (!rx)
-		return;
 	rx->on = false;
 	WRITE_ONCE(rx->due, false);
 	hpcc_echo_reserve(flow, false);
@@ -217,12 +215,15 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, bool ce)
 {
 	struct hpcc_rx *rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
-	struct hpcc_intake in;
+	struct hpcc_intake in = {
+		.algo = &rx->state.algo,
+		.params = &rx->state.params,
+		.now_us = tcp_sk(sk)->tcp_mstamp,
+		.hop_records = flow->hop_records,
+	};
 	bool open, audit;
 	u32 bits;
 
-	if (!rx)
-		return;
 	if (READ_ONCE(rx->arrived))
 		hpcc_rx_begin(sk, flow, rx);
 	if (!rx->on)
@@ -234,12 +235,6 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, bool ce)
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
 	if (!open && !READ_ONCE(flow->echo.reserved) && hpcc_echo_is_load(flow))
 		hpcc_echo_reserve(flow, true);
-	in = (struct hpcc_intake){
-		.algo = &rx->state.algo,
-		.params = &rx->state.params,
-		.now_us = tcp_sk(sk)->tcp_mstamp,
-		.hop_records = flow->hop_records,
-	};
 	if (hpcc_echo_drain(sk, flow, &in, audit, &bits)) {
 		rx->record_ns = now_ns;
 		hpcc_newint_follow(&rx->state, bits, now_ns);
@@ -252,9 +247,7 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, bool ce)
 
 static bool hpcc_window_pending(const struct hpcc_flow *flow)
 {
-	const struct hpcc_rx *rx = rcu_dereference(flow->rx);
-
-	return rx && READ_ONCE(rx->due);
+	return READ_ONCE(rcu_dereference(flow->rx)->due);
 }
 
 static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)

@@ -19,7 +19,7 @@
 #include <hpcc/law/response.h>
 
 #include "common/peek.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/remote.h"
 #include "control/window.h"
 #include "telemetry/mailbox.h"
@@ -136,7 +136,7 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
 
-	if (likely(!remote) || remote->state == HPCC_REMOTE_OFF)
+	if (remote->state == HPCC_REMOTE_OFF)
 		return;
 	/* The receiver may leave HPCC_RX_HELD segments without an ACK: a smaller window would get
 	 * no ACK.
@@ -153,7 +153,7 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_tick() - start or stop sending parameters, if this is due
+ * hpcc_remote_tick() - start or stop sending parameters while the sender computes W, if this is due
  * @sk: socket that runs hpcc
  * @flow: its flow, after this ACK's update of W
  */
@@ -162,8 +162,6 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
 	u64 words[2];
 
-	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
-		return;
 	if (remote->state == HPCC_REMOTE_OFFERED) {
 		/* The answer sets W: repeated parameters contain the current W. */
 		hpcc_remote_params(flow, remote->id, true, words);
@@ -211,7 +209,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
 	u64 words[2];
 
-	if (!remote || remote->state == HPCC_REMOTE_OFF)
+	if (remote->state == HPCC_REMOTE_OFF)
 		return;
 	hpcc_remote_params(flow, remote->id, true, words);
 	if (!hpcc_newint_params_same(words, remote->params))
@@ -219,7 +217,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_take() - set W from the newest window, if there is one
+ * hpcc_remote_take() - a window may be new: set W from it
  * @sk: socket that runs hpcc
  * @flow: its flow
  *
@@ -231,8 +229,6 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 	struct hpcc_window w;
 	u64 word;
 
-	if (likely(!READ_ONCE(flow->rx_window_new)))
-		return false;
 	/* Clear rx_window_new before the window is read: a later window sets it again. */
 	smp_store_mb(flow->rx_window_new, false);
 	word = READ_ONCE(remote->window);
@@ -278,7 +274,7 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
 
-	return remote && READ_ONCE(remote->due) && !READ_ONCE(flow->mute.state) &&
+	return READ_ONCE(remote->due) && !READ_ONCE(flow->mute.state) &&
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
 	       hpcc_peek(flow->params.T) / 2;
 }

@@ -10,7 +10,7 @@
 #include <net/tcp.h>
 
 #include "control/cc.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "control/window.h"
 #include "netns/net.h"
 

@@ -30,7 +30,7 @@ static struct rhashtable hpcc_flows;
 /* kmalloc() would use 4 KB for each flow. */
 static struct kmem_cache *hpcc_flow_cache;
 static void (*hpcc_flow_free_parts)(struct hpcc_flow *flow) __read_mostly;
-void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event) __read_mostly;
+void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event) __ro_after_init;
 
 /* The default limit of flows in a namespace is one flow per 64 KB of the machine's memory. A flow
  * needs 1 to 4.5 KB, which depends on its hops and on the peer's requests: in total 1/64 to 1/14 of

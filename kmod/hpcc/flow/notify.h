@@ -8,9 +8,7 @@
 
 struct hpcc_flow;
 
-/* Sends an event of a flow to its observers. hpcc_netlink_init() sets it, before flows exist.
- * Context: socket lock; does not sleep.
- */
+/* Sends an event of a flow to its observers; main.c sets it. Context: socket lock. */
 extern void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
 
 #endif /* _HPCC_FLOW_NOTIFY_H */

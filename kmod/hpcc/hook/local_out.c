@@ -34,7 +34,7 @@
 #include "control/cc.h"
 #include "control/census.h"
 #include "control/mute.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "hook/hook.h"
 #include "hook/syn.h"
 #include "packet/segment.h"

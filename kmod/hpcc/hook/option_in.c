@@ -15,7 +15,7 @@
 #include "control/cc.h"
 #include "control/census.h"
 #include "control/probe.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "hook/hook.h"
 #include "packet/arrival.h"
 #include "packet/segment.h"

@@ -13,7 +13,7 @@
 #include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 #include "hook/syn.h"
 #include "netns/policy.h"
 

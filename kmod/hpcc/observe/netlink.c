@@ -489,14 +489,19 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 	return err;
 }
 
-/*
- * hpcc_notify() of flow/notify.h: send the event to the listeners of the multicast group.
+/**
+ * hpcc_nl_notify() - send an event of a flow to the listeners of the multicast group
+ * @sk: its socket, under its lock
+ * @flow: the flow
+ * @event: the event
  *
  * A peer can cause events, so a flow sends at most HPCC_NL_EVENTS in a second. The next event has
  * the number of events that were not sent. A listener that is too slow loses messages, and gets
  * ENOBUFS.
+ *
+ * Context: does not sleep.
  */
-static void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
+void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 {
 	struct net *net = sock_net(sk);
 	struct sk_buff *skb;
@@ -567,7 +572,6 @@ static struct genl_family hpcc_family = {
  */
 int hpcc_netlink_init(void)
 {
-	hpcc_notify = hpcc_nl_notify;
 	return genl_register_family(&hpcc_family);
 }
 

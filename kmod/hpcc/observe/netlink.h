@@ -11,5 +11,6 @@
 
 int hpcc_netlink_init(void);
 void hpcc_netlink_exit(void);
+void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
 
 #endif /* _HPCC_OBSERVE_NETLINK_H */

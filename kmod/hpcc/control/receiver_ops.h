@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Receiver mode: its module hpcc_receiver (receiver.c, remote.c), and its use (receiver_mode.c). */
-#ifndef _HPCC_CONTROL_RECEIVER_H
-#define _HPCC_CONTROL_RECEIVER_H
+/* Receiver mode: its module hpcc_receiver (receiver.c, remote.c), and its use (receiver_ops.c). */
+#ifndef _HPCC_CONTROL_RECEIVER_OPS_H
+#define _HPCC_CONTROL_RECEIVER_OPS_H
 
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -187,4 +187,4 @@ static inline bool hpcc_is_receivers(const struct hpcc_opt *opt, const u8 *recor
  */
 void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event);
 
-#endif /* _HPCC_CONTROL_RECEIVER_H */
+#endif /* _HPCC_CONTROL_RECEIVER_OPS_H */

@@ -5,7 +5,7 @@
  * module until the flow is freed.
  */
 #include "control/cc.h"
-#include "control/receiver.h"
+#include "control/receiver_ops.h"
 
 const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
 
