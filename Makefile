@@ -51,6 +51,8 @@ help:
 	@echo '  check-all     run all tests on all kernels, print a table; takes hours (T="vm-7.2": only that row)'
 	@echo '  check-neutral run the kernel'"'"'s own selftests in QEMU with and without our modules, compare the results'
 	@echo '  style         run checkpatch, sparse, W=1, kernel-doc, shellcheck, and check the manual pages'
+	@echo '  figures       print the figures of the structure: circles of files, lines, sizes of modules; write them to'
+	@echo '                Documentation/results/house.rst (RST=FILE: to this page)'
 	@echo '  paper         run workloads x loads x congestion controls x seeds; tables and figures in $(OUT)/paper/NAME'
 	@echo '                (CONFIG=GRID.toml; RST=FILE: write the page there; JOBS=N; PROFILE=NAME: Snakemake profile)'
 	@echo '  bench-core    compare HPCC++ with the figures that it must reach'
@@ -169,6 +171,9 @@ check-all:
 
 style: deps-test
 	@scripts/style
+
+figures: deps
+	@scripts/figures $(RST)
 
 # ---- a kernel of one's own
 
@@ -290,6 +295,6 @@ clean:
 
 .PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-nic check-icount check-cost check-all style modules \
+	check-nic check-icount check-cost check-all style figures modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -1,13 +1,16 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""rooms.py includes|writes|names [TREE]: print what breaks the order of rooms, the ownership of
-struct hpcc_flow, or the independence of the core from carriers. scripts/style runs this.
+"""rooms.py includes|writes|names|circles [TREE]: print what breaks the order of rooms, the ownership of
+struct hpcc_flow, or the independence of the core from carriers. scripts/style runs the first three,
+scripts/figures all.
 
 includes: a file includes headers, or imports modules, of its own room and of lower ones only; no two
 headers have one name; and no header of kmod/hpcc declares what a higher room defines.
 writes: only the owner of a field of struct hpcc_flow writes it: a source file, the header of its name,
 or a room.
 names: only the rooms of carriers, and the files in MAY_NAME, name a carrier.
+circles: no files use each other, directly or through others. A file uses another one of its folder if it
+includes its header or calls its function. A source file and the header of its name are one file.
 """
 
 import re
@@ -60,11 +63,19 @@ SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_
 WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", rf"(?:\+\+|--){FIELD}",
           rf"\b(?:{SETTERS})\(&?{FIELD}")
 
+# Folders in which files must not use each other in a circle, and a definition of a function.
+CIRCLES = ("kmod/hpcc", "kmod/ldcp", "qdisc")
+FUNCTION = re.compile(r"^\w[\w *]*?\b(\w+)\([^;{}]*\)(?:\s__\w+(?:\([^()]*\))?)*\n\{", re.M)
 
-def show(found):
-    """Print findings."""
-    for (name, _), why in sorted(found.items()):
-        print(f"{name}: {why}")
+
+def lines_of(found):
+    """Return the lines to print for findings."""
+    return [f"{name}: {why}" for (name, _), why in sorted(found.items())]
+
+
+def code_of(path):
+    """Return a source file without its comments."""
+    return re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
 
 
 def used(path, folder, text):
@@ -100,7 +111,7 @@ def includes(top):
             name = path.relative_to(top).as_posix()
             if headers.setdefault(path.name, name) != name:
                 found[name, path.name] = f"{headers[path.name]} has the same name"
-    show(found | declared(top))
+    return lines_of(found | declared(top))
 
 
 def declared(top):
@@ -111,12 +122,20 @@ def declared(top):
         for name in re.findall(r"^(?!static)\w[\w *]*?\b(hpcc_\w+)(?:\([^;{]*\)\n|(?: __\w+)* = )\{", path.read_text(encoding="utf-8"), re.M):
             room_of[name] = path.parent.name
     for path in sorted(folder.glob("*/*.h")):
-        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
-        for name in re.findall(r"(?<!struct )\b(hpcc_\w+)(?:\([^;{}]*\))?;", code):
+        for name in re.findall(r"(?<!struct )\b(hpcc_\w+)(?:\([^;{}]*\))?;", code_of(path)):
             room = room_of.get(name)
             if room in rooms and rooms.index(room) > rooms.index(path.parent.name):
                 found[path.relative_to(top).as_posix(), name] = f"{room} defines {name}"
     return found
+
+
+def writers(top):
+    """Yield path, line and name of the field for each write of a field of struct hpcc_flow."""
+    for path in sorted((top / "kmod/hpcc").rglob("*.[ch]")):
+        text = path.read_text(encoding="utf-8")
+        for pattern in WRITES:
+            for match in re.finditer(pattern, text):
+                yield path, text.count("\n", 0, match.start()) + 1, match.group(1)
 
 
 def writes(top):
@@ -125,42 +144,86 @@ def writes(top):
     owner = {field: name for name, fields in OWNERS.items() for field in fields.split()}
     body = re.search(r"^struct hpcc_flow \{\n(.*?)^\};", (folder / "flow/flow.h").read_text(encoding="utf-8"), re.M | re.S).group(1)
     fields = re.findall(r"\b(\w+)(?:\[\w+\])?(?: : \d+)?;", body)
-    for field in sorted(set(fields) ^ set(owner)):
-        print(f"scripts/rooms.py: {field}: " + ("has no owner" if field in fields else "no field of struct hpcc_flow"))
-    found = {}
-    for path in sorted(folder.rglob("*.[ch]")):
-        text = path.read_text(encoding="utf-8")
-        for pattern in WRITES:
-            for match in re.finditer(pattern, text):
-                field, name = match.group(1), path.relative_to(folder).as_posix()
-                if field in owner and owner[field].rsplit(".")[0] not in (name.rsplit(".")[0], f"{path.parent.name}/"):
-                    line = text.count("\n", 0, match.start()) + 1
-                    found.setdefault((f"kmod/hpcc/{name}", field), f"line {line} writes {field}, which {owner[field]} owns")
-    show(found)
+    found = {("scripts/rooms.py", field): f"{field}: " + ("has no owner" if field in fields else "no field of struct hpcc_flow")
+             for field in set(fields) ^ set(owner)}
+    for path, line, field in writers(top):
+        name = path.relative_to(folder).as_posix()
+        if field in owner and owner[field].rsplit(".")[0] not in (name.rsplit(".")[0], f"{path.parent.name}/"):
+            found.setdefault((f"kmod/hpcc/{name}", field), f"line {line} writes {field}, which {owner[field]} owns")
+    return lines_of(found)
 
 
 def names(top):
-    """Print lines of the core that name a carrier, and files that may but do not."""
+    """Return lines of the core that name a carrier, and files that may but do not."""
+    found = []
     for folder, (room, *may) in MAY_NAME.items():
         for path in sorted((top / folder).rglob("*")):
             name = path.relative_to(top / folder).as_posix()
             if name.startswith(room) or (path.suffix not in (".c", ".h") and path.name != "Kbuild"):
                 continue
             lines = path.read_text(encoding="utf-8").splitlines()
-            found = [f"{folder}/{name}:{i}: names a carrier: {line.strip()}"
-                     for i, line in enumerate(lines, 1) if CARRIER.search(line)]
+            here = [f"{folder}/{name}:{i}: names a carrier: {line.strip()}"
+                    for i, line in enumerate(lines, 1) if CARRIER.search(line)]
             if name not in may:
-                print(*found, sep="\n", end="\n" if found else "")
-            elif not found:
-                print(f"scripts/rooms.py: {folder}/{name} names no carrier: remove it from MAY_NAME")
+                found += here
+            elif not here:
+                found.append(f"scripts/rooms.py: {folder}/{name} names no carrier: remove it from MAY_NAME")
+    return found
+
+
+def uses(folder):
+    """Return {file: {file that it uses: names of the functions, and "#include"}} for the files of folder."""
+    code, home, graph = {}, {}, {}
+    for path in sorted(folder.rglob("*.[ch]")):
+        name, text = path.relative_to(folder).with_suffix("").as_posix(), code_of(path)
+        code[name] = code.get(name, "") + text
+        home |= {match[1]: name for match in FUNCTION.finditer(text) if path.suffix == ".h" or not match[0].startswith("static ")}
+    for name, text in code.items():
+        graph[name] = {other: {"#include"} for other in re.findall(r'^#include "([\w/]+)\.h"', text, re.M) if other in code}
+        # A declaration is no call, nor is a call through a pointer that has the name of a function.
+        text = re.sub(r"^\w[\w *]*?\w+\([^;{}]*\);", "", text, flags=re.M)
+        for call in re.findall(r"(?<!->)(?<!\.)\b(\w+)\(", text):
+            if call in home and f"(*{call})" not in text:
+                graph[name].setdefault(home[call], set()).add(call)
+        graph[name].pop(name, None)
+    return graph
+
+
+def rings(top):
+    """Return {(folder, file of a circle, ...): [use between these files, ...]}."""
+    found = {}
+    for folder in CIRCLES:
+        graph, reached = uses(top / folder), {}
+        for name in graph:
+            reached[name], todo = set(), [name]
+            while todo:
+                new = graph[todo.pop()].keys() - reached[name]
+                reached[name] |= new
+                todo += new
+        for name in graph:
+            ring = sorted(other for other in reached[name] if name in reached[other])
+            found[(folder, *ring)] = [f"{one} -> {other}: {' '.join(sorted(graph[one][other]))}"
+                                      for one in ring for other in ring if other in graph[one]]
+    return {ring: edges for ring, edges in found.items() if edges}
+
+
+def circles(top):
+    """Return the circles of files that use each other, each followed by these uses."""
+    return [line for (folder, *ring), edges in sorted(rings(top).items())
+            for line in (f"{folder}: a circle of {len(ring)} files: {' '.join(ring)}", *(f"  {edge}" for edge in edges))]
+
+
+CHECKS = {check.__name__: check for check in (includes, writes, names, circles)}
 
 
 def main():
     """Run one check."""
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("includes", "writes", "names"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in CHECKS:
         sys.exit(__doc__)
     top = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).resolve().parents[1]
-    {"includes": includes, "writes": writes, "names": names}[sys.argv[1]](top)
+    for line in CHECKS[sys.argv[1]](top):
+        print(line)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -50,7 +50,7 @@ planted()
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 18
+	ktap_plan 21
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
@@ -84,6 +84,14 @@ main()
 		kmod/hpcc/hook/hook.h '/* for IFA */'
 	ok "a comment of the qdisc with the name of a carrier" planted names \
 		"qdisc/core/queue.c:*: names a carrier: /* for IOAM */" qdisc/core/queue.c '/* for IOAM */'
+	ok "a circle of calls" planted circles \
+		"*qdisc: a circle of 2 files: core/module stamp/carrier*  core/module -> stamp/carrier: hpcc_parse_any*" \
+		qdisc/core/module.c 'static bool planted(struct sk_buff *skb) { return hpcc_parse_any(skb); }'
+	ok "a circle of includes" planted circles \
+		"*kmod/hpcc: a circle of 2 files: netns/policy netns/table*  netns/table -> netns/policy: #include*" \
+		kmod/hpcc/netns/table.h '#include "netns/policy.h"'
+	ok "a declaration makes no circle" planted circles "!(*core/module*)" \
+		qdisc/core/module.c 'bool hpcc_parse_any(struct sk_buff *skb);'
 	ok "a check that there is not" style 2 \
 		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields rooms" nonsense
 	ktap_exit
