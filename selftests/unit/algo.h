@@ -3,10 +3,6 @@
 #ifndef HPCC_TEST_ALGO_H
 #define HPCC_TEST_ALGO_H
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "test.h"
 #include <hpcc/law/algo.h>
 
@@ -23,8 +19,7 @@ static inline struct hpcc_params params(u32 max_stage)
 {
 	struct hpcc_params p;
 
-	hpcc_params_init(&p, T_NS, BYTES(W_INIT), BYTES(W_MIN), BYTES(125) / 2,
-			 ETA, max_stage);
+	hpcc_params_init(&p, T_NS, BYTES(W_INIT), BYTES(W_MIN), BYTES(125) / 2, ETA, max_stage);
 	return p;
 }
 
@@ -89,8 +84,7 @@ static inline struct hpcc_algo started(const struct hpcc_params *p)
 }
 
 /* Return the next sample of the link of started(). */
-static inline struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx,
-				      u64 qlen)
+static inline struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx, u64 qlen)
 {
 	const struct hpcc_link *l = &a->L[0];
 
@@ -112,14 +106,6 @@ static inline void set_U(struct hpcc_algo *a, u64 U_q24)
 {
 	a->U_q24 = U_q24;
 	a->U_low = 0;
-}
-
-static inline void assert_near(long double got, long double want, long double error)
-{
-	if (fabsl(got - want) <= error)
-		return;
-	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
-	fail();
 }
 
 #endif /* HPCC_TEST_ALGO_H */

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Common part of all unit tests: cmocka, and reproducible random numbers. */
+/* Common part of all unit tests: cmocka, reproducible random numbers, checksums. */
 #ifndef _HPCC_TEST_H
 #define _HPCC_TEST_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 #include <linux/types.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define GBIT_100	100000000000ULL
 
 /* splitmix64 (Steele, Lea, Flood 2014): state is any seed. */
 static inline u64 random_u64(u64 *state)
@@ -32,6 +38,26 @@ static inline u64 random_magnitude(u64 *state)
 	u32 bits = random_below(state, 65);
 
 	return bits ? random_u64(state) >> (64 - bits) : 0;
+}
+
+static inline void assert_near(long double got, long double want, long double error)
+{
+	if (fabsl(got - want) <= error)
+		return;
+	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
+	fail();
+}
+
+/* Add the bytes to an Internet checksum's sum, which is 0xffff over a right checksum. */
+static inline u32 sum_words(u32 sum, const u8 *p, u32 len)
+{
+	u32 i;
+
+	for (i = 0; i < len; i++)
+		sum += i & 1 ? p[i] : p[i] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
 }
 
 static struct CMUnitTest all_tests[128];

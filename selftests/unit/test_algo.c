@@ -6,31 +6,21 @@
  */
 #include "connection.h"
 
-/* ---- Arithmetic --------------------------------------------------------- */
-
-TEST(mul_shr__rounds_half_up)
+TEST(mul_shr__rounds_and_saturates)
 {
-	assert_true(hpcc_mul_shr(5, 1, 1) == 3);
-	assert_true(hpcc_mul_shr(5, 1, 2) == 1);
-	assert_true(hpcc_mul_shr(6, 1, 2) == 2);
-	assert_true(hpcc_mul_shr(7, 1, 2) == 2);
-	assert_true(hpcc_mul_shr(0, ~0ULL, 1) == 0);
-}
+	static const struct { u64 a, b; u32 shift; u64 want; } cases[] = {
+		{ 5, 1, 1, 3 }, { 5, 1, 2, 1 }, { 6, 1, 2, 2 }, { 7, 1, 2, 2 }, { 0, ~0ULL, 1, 0 },
+		{ 1ULL << 63, 1ULL << 63, 64, 1ULL << 62 }, { ~0ULL, ~0ULL, 64, ~0ULL },
+		{ 1ULL << 60, 3ULL << 60, 63, 3ULL << 57 },
+		{ 1ULL << 63, 2, 1, ~0ULL }, { 1ULL << 62, 2, 1, 1ULL << 62 },
+		{ ~0ULL, ~0ULL, 31, ~0ULL }, { 1ULL << 40, 1ULL << 55, 31, ~0ULL },
+		{ 1ULL << 40, 1ULL << 53, 31, 1ULL << 62 },
+	};
+	u32 i;
 
-TEST(mul_shr__wide)
-{
-	assert_true(hpcc_mul_shr(1ULL << 63, 1ULL << 63, 64) == 1ULL << 62);
-	assert_true(hpcc_mul_shr(~0ULL, ~0ULL, 64) == ~0ULL);
-	assert_true(hpcc_mul_shr(1ULL << 60, 3ULL << 60, 63) == 3ULL << 57);
-}
-
-TEST(mul_shr__saturates)
-{
-	assert_true(hpcc_mul_shr(1ULL << 63, 2, 1) == ~0ULL);
-	assert_true(hpcc_mul_shr(1ULL << 62, 2, 1) == 1ULL << 62);
-	assert_true(hpcc_mul_shr(~0ULL, ~0ULL, 31) == ~0ULL);
-	assert_true(hpcc_mul_shr(1ULL << 40, 1ULL << 55, 31) == ~0ULL);
-	assert_true(hpcc_mul_shr(1ULL << 40, 1ULL << 53, 31) == 1ULL << 62);
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_mul_shr(cases[i].a, cases[i].b, cases[i].shift),
+				 cases[i].want);
 }
 
 TEST(mul_shr__any)
@@ -42,8 +32,7 @@ TEST(mul_shr__any)
 		u64 a = random_magnitude(&seed), b = random_magnitude(&seed);
 		unsigned int shift = 1 + random_below(&seed, 64);
 		unsigned __int128 product = (unsigned __int128)a * b;
-		unsigned __int128 want = (product >> shift) +
-					 (product >> (shift - 1) & 1);
+		unsigned __int128 want = (product >> shift) + (product >> (shift - 1) & 1);
 		u64 got = hpcc_mul_shr(a, b, shift);
 
 		if (product >> (shift - 1) >> 64)
@@ -60,8 +49,6 @@ TEST(div_nearest__rounds_half_up)
 	assert_true(hpcc_div_nearest(5, 3) == 2);
 	assert_true(hpcc_div_nearest(0, 9) == 0);
 }
-
-/* ---- Parameters and state ----------------------------------------------- */
 
 TEST(params_init__takes_what_is_in_range)
 {
@@ -233,15 +220,13 @@ TEST(algo_links__more_of_them)
 	s[0] = (struct hpcc_sample){ .hop = 1, .ts = 1000, .tx = 1000 };
 	s[1] = (struct hpcc_sample){ .hop = 2, .ts = 1000, .tx = 1000 };
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 2, 0, 10),
-			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_BAD_HOP |
-			 HPCC_ACK_FIRST);
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_BAD_HOP | HPCC_ACK_FIRST);
 	assert_int_equal(a.end, 1);
 
 	L = new_links(2);
 	L[0] = a.L[0];
 	hpcc_algo_links(&a, L, 2);
-	assert_int_equal(hpcc_new_ack(&a, &p, s + 1, 1, 0, 10),
-			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW);
+	assert_int_equal(hpcc_new_ack(&a, &p, s + 1, 1, 0, 10), HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW);
 	assert_int_equal(a.end, 2);
 	s[0].ts += T_NS;
 	s[0].tx += T_NS / 4;
@@ -288,8 +273,7 @@ static void reduce_holds_beside_an_idle_link(u32 max_stage)
 		want *= 7.0L / 8;
 		assert_near(ldexpl(a.Wc_q16, -16), want, 1);
 		assert_true(a.W_q16 <= a.Wc_q16);
-		assert_int_equal(update(T_NS, T_NS / 100, 0),
-				 HPCC_ACK_UPDATE);
+		assert_int_equal(update(T_NS, T_NS / 100, 0), HPCC_ACK_UPDATE);
 		want += 62.5L;
 		assert_near(ldexpl(a.W_q16, -16), want, 1);
 	}
@@ -394,54 +378,35 @@ TEST(algo_slow__undone)
 	assert_true(a.slow_start_limit_q16 == BYTES(5500));
 }
 
-/* ---- MeasureInflight ---------------------------------------------------- */
-
-TEST(link_u__adds_queue_and_rate)
+TEST(link_u__queue_and_rate)
 {
-	assert_true(hpcc_link_u(&p, 0, 0, 1) == 0);
-	assert_true(hpcc_link_u(&p, 0, 500, 1000) == ONE / 2);
-	assert_true(hpcc_link_u(&p, T_NS, 0, 1000) == ONE);
-	assert_true(hpcc_link_u(&p, 3 * T_NS, 1500, 1000) == 4 * ONE + ONE / 2);
-}
+	const u64 max = ~0ULL >> 1, half = 1ULL << 39;
+	const struct { u64 qlen, dtx, dts, want; } cases[] = {
+		{ 0, 0, 1, 0 }, { 0, 500, 1000, ONE / 2 }, { T_NS, 0, 1000, ONE },
+		{ 3 * T_NS, 1500, 1000, 4 * ONE + ONE / 2 },
+		/* each term to nearest: 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
+		{ 0, 1, 3, 5592405 }, { 0, 2, 3, 11184811 },
+		/* 2^24 / 10000 = 1677.72, and 4 of them 6710.89, 2 of them 3355.44 */
+		{ 1, 0, 1, 1678 }, { 2, 0, 1, 3355 },
+		/* saturates */
+		{ ~0ULL, 0, 1, HPCC_U_MAX_Q24 }, { ~0ULL, 1, 1, HPCC_U_MAX_Q24 },
+		{ T_NS << 16, 0, 1, HPCC_U_MAX_Q24 }, { (T_NS << 16) - 1, 1, 1, HPCC_U_MAX_Q24 },
+		{ 0, 65536, 1, HPCC_U_MAX_Q24 }, { 0, 65535, 1, 65535 * ONE },
+		{ 0, ~0ULL, 1, HPCC_U_MAX_Q24 },
+		/* long intervals, below and above the size from which both numbers are halved */
+		{ 0, max, max, ONE }, { 0, 0, max, 0 },
+		{ 0, half / 2 - 1, half, ONE / 2 }, { 0, half - 1, half - 1, ONE },
+		{ 0, half, half, ONE }, { 0, 2 * half, half, 2 * ONE },
+	};
+	u32 i;
 
-TEST(link_u__each_term_to_nearest)
-{
-	/* 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
-	assert_true(hpcc_link_u(&p, 0, 1, 3) == 5592405);
-	assert_true(hpcc_link_u(&p, 0, 2, 3) == 11184811);
-	/* 2^24 / 10000 = 1677.72, and 4 of them 6710.89, 2 of them 3355.44 */
-	assert_true(hpcc_link_u(&p, 1, 0, 1) == 1678);
-	assert_true(hpcc_link_u(&p, 2, 0, 1) == 3355);
-}
-
-TEST(link_u__saturates)
-{
-	assert_true(hpcc_link_u(&p, ~0ULL, 0, 1) == HPCC_U_MAX_Q24);
-	assert_true(hpcc_link_u(&p, ~0ULL, 1, 1) == HPCC_U_MAX_Q24);
-	assert_true(hpcc_link_u(&p, T_NS << 16, 0, 1) == HPCC_U_MAX_Q24);
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_link_u(&p, cases[i].qlen, cases[i].dtx, cases[i].dts),
+				 cases[i].want);
 	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 0, 1) < HPCC_U_MAX_Q24);
-	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 1, 1) == HPCC_U_MAX_Q24);
-	assert_true(hpcc_link_u(&p, 0, 65536, 1) == HPCC_U_MAX_Q24);
-	assert_true(hpcc_link_u(&p, 0, 65535, 1) == 65535 * ONE);
-	assert_true(hpcc_link_u(&p, 0, ~0ULL, 1) == HPCC_U_MAX_Q24);
-}
-
-TEST(link_u__long_intervals)
-{
-	const u64 max = ~0ULL >> 1;
-
-	assert_true(hpcc_link_u(&p, 0, max, max) == ONE);
-	assert_true(hpcc_link_u(&p, 0, 0, max) == 0);
 	assert_near(hpcc_link_u(&p, 0, max / 3, max), ONE / 3.0L, 1);
 	assert_near(hpcc_link_u(&p, 0, max, max / 60000), 60000.0L * ONE,
 		    60000.0L * ONE / (1 << 22));
-	/* below and above the size from which both numbers are halved */
-	assert_true(hpcc_link_u(&p, 0, (1ULL << 38) - 1, 1ULL << 39) ==
-		    ONE / 2);
-	assert_true(hpcc_link_u(&p, 0, (1ULL << 39) - 1, (1ULL << 39) - 1) ==
-		    ONE);
-	assert_true(hpcc_link_u(&p, 0, 1ULL << 39, 1ULL << 39) == ONE);
-	assert_true(hpcc_link_u(&p, 0, 1ULL << 40, 1ULL << 39) == 2 * ONE);
 }
 
 TEST(measure_inflight__smaller_queue_counts)
@@ -599,8 +564,7 @@ TEST(measure_inflight__no_records)
 {
 	struct hpcc_algo before = copy_of(&a);
 
-	assert_int_equal(hpcc_measure_inflight(&a, &p, NULL, 0),
-			 HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, NULL, 0), HPCC_ACK_NO_SAMPLE);
 	assert_equal(&a, &before);
 }
 
@@ -609,7 +573,7 @@ TEST(measure_inflight__ts_does_not_go_back)
 	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
 	unsigned int i;
 
-	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(dts); i++) {
 		struct hpcc_algo before = copy_of(&a);
 
 		assert_int_equal(measure(dts[i], 100, 9 * T_NS),
@@ -637,8 +601,7 @@ TEST(measure_inflight__unusable_record_takes_its_link_out)
 TEST(measure_inflight__tx_back_starts_the_link_anew)
 {
 	measure(T_NS, T_NS, 0);
-	assert_int_equal(measure(100, -1, 9 * T_NS),
-			 HPCC_ACK_TX_BACK | HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(measure(100, -1, 9 * T_NS), HPCC_ACK_TX_BACK | HPCC_ACK_NO_SAMPLE);
 	assert_true(a.L[0].tx == s->tx && a.L[0].ts == s->ts);
 	assert_true(a.L[0].u_q24 == 0 && a.U_q24 == ONE);
 	assert_int_equal(measure(T_NS, T_NS / 2, 0), 0);
@@ -650,7 +613,7 @@ TEST(measure_inflight__tx_excess_beyond_4_dts_and_T)
 	static const u64 dts[] = { 1, 999, 10000, 1ULL << 61 };
 	unsigned int i;
 
-	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(dts); i++) {
 		u64 most = 4 * dts[i] + T_NS;
 		struct hpcc_algo before;
 
@@ -658,10 +621,8 @@ TEST(measure_inflight__tx_excess_beyond_4_dts_and_T)
 		before = copy_of(&a);
 		if (most >> 63)		/* modulo 2^64 such a step is negative */
 			most = ~0ULL >> 1;
-		assert_int_equal(measure(dts[i], most + 1, 0),
-				 HPCC_ACK_NO_SAMPLE |
-				 (most == ~0ULL >> 1 ? HPCC_ACK_TX_BACK :
-						       HPCC_ACK_TX_EXCESS));
+		assert_int_equal(measure(dts[i], most + 1, 0), HPCC_ACK_NO_SAMPLE |
+				 (most == ~0ULL >> 1 ? HPCC_ACK_TX_BACK : HPCC_ACK_TX_EXCESS));
 		if (most != ~0ULL >> 1)
 			assert_equal(&a, &before);
 		a = copy_of(&before);
@@ -686,8 +647,7 @@ TEST(measure_inflight__tag_changed)
 	/* if no other link is in the ACK, nothing is measured; u' of the old link is dropped */
 	s[0] = hop_next(1, T_NS, T_NS);
 	s[0].tag++;
-	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1),
-			 HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1), HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
 	measure_hop(2, T_NS, T_NS / 4);
 	assert_true(a.U_q24 == ONE / 4);
 }
@@ -701,9 +661,7 @@ TEST(measure_inflight__repeated_hop)
 	/* also if the first record of the hop was not usable */
 	s[0] = next(&a, 0, 0, 0);
 	s[1] = next(&a, T_NS, T_NS, 0);
-	assert_int_equal(measure_all(2),
-			 HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK |
-			 HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
 }
 
 TEST(measure_inflight__hop_out_of_range)

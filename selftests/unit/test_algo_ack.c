@@ -5,8 +5,6 @@
  */
 #include "connection.h"
 
-/* ---- Quiet links ---------------------------------------------------------- */
-
 /* Process an ACK that reports hop @hop as quiet, @tau after the previous ACK. */
 static u32 quiet_ack(u32 hop, u64 tau, u32 ack_seq)
 {
@@ -189,8 +187,6 @@ TEST(measure_quiet__bounds)
 	}
 }
 
-/* ---- ComputeWind -------------------------------------------------------- */
-
 TEST(compute_wind__multiplicative_from_eta_on)
 {
 	u64 W;
@@ -236,8 +232,7 @@ TEST(compute_wind__max_stage_0_never_adds_only)
 	begin(0);
 	a.Wc_q16 = BYTES(10000);
 	set_U(&a, ETA / 2);
-	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 20062.5L,
-		    1e-2);
+	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 20062.5L, 1e-2);
 	assert_int_equal(a.inc_stage, 0);
 }
 
@@ -253,8 +248,7 @@ TEST(compute_wind__without_update_keeps_Wc)
 	assert_equal(&a, &before);
 	set_U(&a, ONE / 2);
 	before = copy_of(&a);
-	assert_true(hpcc_compute_wind(&a, &p, false) ==
-		    BYTES(50000) + BYTES(125) / 2);
+	assert_true(hpcc_compute_wind(&a, &p, false) == BYTES(50000) + BYTES(125) / 2);
 	assert_equal(&a, &before);
 }
 
@@ -286,8 +280,7 @@ TEST(compute_wind__U_of_0)
 		a.U_q24 = U >> HPCC_U_LOW_BITS;
 		a.U_low = U & ((1U << HPCC_U_LOW_BITS) - 1);
 		if (U < 1ULL << 33)
-			assert_true(hpcc_compute_wind(&a, &p, false) ==
-				    BYTES(W_INIT));
+			assert_true(hpcc_compute_wind(&a, &p, false) == BYTES(W_INIT));
 		else
 			assert_near(ldexpl(hpcc_compute_wind(&a, &p, false), -16),
 				    fminl(62.5L + W_MIN * 0.95L / U_of(&a), W_INIT),
@@ -306,8 +299,6 @@ TEST(compute_wind__largest_numbers)
 	assert_true(hpcc_compute_wind(&a, &p, true) == HPCC_W_MAX_Q16 >> 16);
 }
 
-/* ---- NewAck ------------------------------------------------------------- */
-
 TEST(new_ack__first_is_stored_only)
 {
 	begin(0);
@@ -324,8 +315,7 @@ TEST(new_ack__first_needs_a_record)
 	const struct hpcc_sample bad = { .hop = 0 };
 
 	a = begun(&p);
-	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 1000, 5000),
-			 HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 1000, 5000), HPCC_ACK_NO_SAMPLE);
 	assert_int_equal(hpcc_new_ack(&a, &p, &bad, 1, 1000, 5000),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_BAD_HOP);
 	assert_false(a.started);
@@ -443,8 +433,7 @@ TEST(new_ack__without_measurement_changes_nothing)
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 200000, 300000),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_TS_BACK);
 	assert_equal(&a, &before);
-	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 200000, 300000),
-			 HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 200000, 300000), HPCC_ACK_NO_SAMPLE);
 	assert_equal(&a, &before);
 }
 
@@ -487,8 +476,7 @@ TEST(pacing_rate__whole_range)
 			hpcc_params_init(&p, T_ns[k], W, W / 1024, 0, ETA, 5);
 			hpcc_algo_init(&a, &p);
 			assert_near(hpcc_pacing_rate(&a, &p, 1000000000),
-				    bps[i] / 8, 1 + bps[i] * 1e-6L +
-				    1e9L / T_ns[k] / 65536);
+				    bps[i] / 8, 1 + bps[i] * 1e-6L + 1e9L / T_ns[k] / 65536);
 		}
 }
 

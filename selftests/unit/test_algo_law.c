@@ -5,8 +5,6 @@
  */
 #include "algo.h"
 
-/* ---- Any samples -------------------------------------------------------- */
-
 static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000,
 				 800000000000 };
 static const u64 Ts_ns[] = { 1000, 10000, 1000000, 1000000000 };
@@ -17,8 +15,7 @@ static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
 	long double W = (long double)bps / 8 * T_ns / 1e9L * 65536;
 	struct hpcc_params p;
 
-	hpcc_params_init(&p, T_ns << frac, W, W / 1000, W * 0.05L / 100, ETA,
-			 max_stage);
+	hpcc_params_init(&p, T_ns << frac, W, W / 1000, W * 0.05L / 100, ETA, max_stage);
 	return p;
 }
 
@@ -28,19 +25,15 @@ TEST(any__hostile_samples_keep_the_bounds)
 	u32 run, i, k;
 
 	for (run = 0; run < 400; run++) {
-		struct hpcc_params p = params_for(rates_bps[run % 4],
-						  Ts_ns[run / 4 % 4], 8,
+		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 8,
 						  run / 16 % 3);
 		struct hpcc_algo a;
 		u32 met = 0;
 
 		if (run % 7 == 0)
-			hpcc_params_init(&p, random_magnitude(&seed),
-					 random_magnitude(&seed),
-					 random_magnitude(&seed),
-					 random_magnitude(&seed),
-					 random_magnitude(&seed),
-					 random_magnitude(&seed));
+			hpcc_params_init(&p, random_magnitude(&seed), random_magnitude(&seed),
+					 random_magnitude(&seed), random_magnitude(&seed),
+					 random_magnitude(&seed), random_magnitude(&seed));
 		a = begun(&p);
 		for (i = 0; i < 500; i++) {
 			struct hpcc_sample s[4];
@@ -68,12 +61,9 @@ TEST(any__hostile_samples_keep_the_bounds)
 				hpcc_algo_trim(&a, random_below(&seed, 16));
 				break;
 			}
-			met |= hpcc_new_ack(&a, &p, s, n, random_u64(&seed),
-					    random_u64(&seed));
-			assert_true(a.W_q16 >= p.W_min_q16 &&
-				    a.W_q16 <= p.W_max_q16);
-			assert_true(a.Wc_q16 >= p.W_min_q16 &&
-				    a.Wc_q16 <= p.W_max_q16);
+			met |= hpcc_new_ack(&a, &p, s, n, random_u64(&seed), random_u64(&seed));
+			assert_true(a.W_q16 >= p.W_min_q16 && a.W_q16 <= p.W_max_q16);
+			assert_true(a.Wc_q16 >= p.W_min_q16 && a.Wc_q16 <= p.W_max_q16);
 			assert_true(a.U_q24 <= HPCC_U_MAX_Q24);
 			assert_true(a.U_low < 1U << HPCC_U_LOW_BITS);
 			assert_true(a.inc_stage <= p.max_stage);
@@ -117,8 +107,7 @@ TEST(any__more_queue_never_gives_a_larger_window)
 	u32 run;
 
 	for (run = 0; run < 20000; run++) {
-		struct hpcc_params p = params_for(rates_bps[run % 4],
-						  Ts_ns[run / 4 % 4], 4,
+		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 4,
 						  run / 16 % 3);
 		struct hpcc_algo a = started(&p), b;
 		u64 dts = 1 + random_below(&seed, 2 * p.T);
@@ -127,8 +116,7 @@ TEST(any__more_queue_never_gives_a_larger_window)
 		struct hpcc_sample s;
 
 		set_U(&a, random_below(&seed, 2 * ONE));
-		a.Wc_q16 = p.W_min_q16 + random_below(&seed, p.W_max_q16 -
-							     p.W_min_q16);
+		a.Wc_q16 = p.W_min_q16 + random_below(&seed, p.W_max_q16 - p.W_min_q16);
 		a.inc_stage = random_below(&seed, p.max_stage + 1);
 		a.L[0].qlen = 4 * p.T;
 		b = copy_of(&a);
@@ -141,8 +129,6 @@ TEST(any__more_queue_never_gives_a_larger_window)
 	}
 }
 
-/* ---- The law in long double --------------------------------------------- */
-
 struct model {
 	long double T, eta, W_max, W_min, W_ai;
 	long double U, W, Wc;
@@ -150,8 +136,7 @@ struct model {
 	bool tie;	/* Q24 cannot distinguish the u' of two links */
 };
 
-static void model_init(struct model *m, const struct hpcc_params *p,
-		       const struct hpcc_algo *a)
+static void model_init(struct model *m, const struct hpcc_params *p, const struct hpcc_algo *a)
 {
 	m->T = p->T;
 	m->eta = ldexpl(p->eta_q24, -24);
@@ -205,8 +190,7 @@ static void model_wind(struct model *m, bool update_wc)
 /* Advance a link by at most about T / 50: its utilization is about @load_permille, its queue at
  * most @qlen.
  */
-static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille,
-		 u64 qlen)
+static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille, u64 qlen)
 {
 	u64 dts = 1 + random_below(seed, T / 50 + 2);
 
@@ -257,30 +241,28 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 		if (fabsl(m.U - m.eta) < 1e-6L)
 			continue;
 		model_wind(&m, full);
-		assert_near(ldexpl(a.W_q16, -16), m.W,
-			    W_err + m.W * 2e-7L / fminl(m.U, 1));
-		assert_near(ldexpl(a.Wc_q16, -16), m.Wc,
-			    W_err + m.Wc * 2e-7L / fminl(m.U, 1));
+		assert_near(ldexpl(a.W_q16, -16), m.W, W_err + m.W * 2e-7L / fminl(m.U, 1));
+		assert_near(ldexpl(a.Wc_q16, -16), m.Wc, W_err + m.Wc * 2e-7L / fminl(m.U, 1));
 		assert_int_equal(a.inc_stage, m.inc_stage);
 	}
 }
 
-TEST(reference__10_mbit_to_800_gbit_by_1_us_to_1_s)
+static void references(u32 frac, u32 seeds)
 {
 	u32 i, k, seed;
 
 	for (i = 0; i < 4; i++)
 		for (k = 0; k < 4; k++)
-			for (seed = 1; seed <= 9; seed++)
-				reference(rates_bps[i], Ts_ns[k], 0, seed);
+			for (seed = 1; seed <= seeds; seed++)
+				reference(rates_bps[i], Ts_ns[k], frac, seed);
+}
+
+TEST(reference__10_mbit_to_800_gbit_by_1_us_to_1_s)
+{
+	references(0, 9);
 }
 
 TEST(reference__in_fractions_of_ns)
 {
-	u32 i, k, seed;
-
-	for (i = 0; i < 4; i++)
-		for (k = 0; k < 4; k++)
-			for (seed = 1; seed <= 3; seed++)
-				reference(rates_bps[i], Ts_ns[k], 8, seed);
+	references(8, 3);
 }

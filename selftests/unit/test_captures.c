@@ -5,8 +5,6 @@
  * contains HPCC_CAPTURES_WRITE ("make captures"), it writes these files instead.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "test.h"
 #include <hpcc/carrier/csig.h>
 #include <hpcc/carrier/ifa.h>
@@ -18,8 +16,6 @@
 #define HOP_AT		(IP_AT + 40)
 #define SLOTS		3
 #define PAYLOAD		8
-#define GBIT_100	100000000000ULL
-
 /* The content of a file so far, little endian. */
 struct pcap {
 	u8 bytes[4096];
@@ -76,23 +72,13 @@ static void add(struct pcap *c, const struct frame *f)
 	c->len += f->len;
 }
 
-static u32 sum(const u8 *p, u32 len, u32 from)
-{
-	for (; len > 1; len -= 2, p += 2)
-		from += p[0] << 8 | p[1];
-	return from + (len ? *p << 8 : 0);
-}
-
 static void checksum(struct frame *f)
 {
 	u8 *ip = f->p + IP_AT, *th = ip + 40 + f->hlen;
 	u32 len = f->len - HOP_AT - f->hlen;
-	u32 check;
 
 	put_unaligned_be16(0, th + 16);
-	check = sum(th, len, sum(ip + 8, 32, NEXTHDR_TCP + len));
-	check = (check & 0xffff) + (check >> 16);
-	put_unaligned_be16(~(check + (check >> 16)), th + 16);
+	put_unaligned_be16(~sum_words(sum_words(NEXTHDR_TCP + len, ip + 8, 32), th, len), th + 16);
 }
 
 /* Build a frame with a segment, but leave the hop-by-hop header of @hlen bytes empty. */
@@ -167,27 +153,31 @@ static void fill(struct frame *f, const struct hpcc_ioam_node *n)
 	hpcc_ioam_write(hop + at, len, n);
 }
 
-/* Switch @node (3, then 4) writes a record into the option. */
-static void stamp_of(struct frame *f, u32 node)
+static struct hpcc_opt_location option_of(const struct frame *f)
 {
 	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
 				    .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_stamp s = { .node = node, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
-				.tx_ns = 1 << 19, .qlen_ns = 1 << (node + 7) };
 	struct hpcc_opt_location place;
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
+	return place;
+}
+
+/* Switch @node (3, then 4) writes a record into the option. */
+static void stamp_of(struct frame *f, u32 node)
+{
+	struct hpcc_stamp s = { .node = node, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
+				.tx_ns = 1 << 19, .qlen_ns = 1 << (node + 7) };
+	struct hpcc_opt_location place = option_of(f);
+
 	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
 }
 
 /* Mark the request as answered, as a switch does when it responds. */
 static void answer(struct frame *f)
 {
-	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
-				    .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_opt_location place;
+	struct hpcc_opt_location place = option_of(f);
 
-	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
 	hpcc_answered_write(f->p, &place, true);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CSIG (hpcc/carrier/csig.h): bytes of the tag, buckets, and records that a sender derives. */
-#include <string.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/carrier/csig.h>
 
@@ -8,9 +8,23 @@
 #define ONE		HPCC_INT_UTIL_ONE
 #define TAG(t, s, lm)	((t) << 13 | (s) << 7 | (lm))
 
-static struct hpcc_csig_units units(void)
+/* Each test begins with these units and the path of a sender without any signal. */
+static struct hpcc_csig_units u;
+static struct hpcc_csig_path path;
+
+static int begin(void **state)
 {
-	return hpcc_csig_units(50, 64);
+	u = hpcc_csig_units(50, 64);
+	path = (struct hpcc_csig_path){ .ask = HPCC_CSIG_QLEN };
+	return 0;
+}
+
+/* Derive a record from a signal at this time. */
+static struct hpcc_record r;
+
+static int take(u16 tag, u64 now_ns)
+{
+	return hpcc_csig_take(&path, tag, &u, now_ns, 0, &r);
 }
 
 TEST(find__behind_vlan_tags)
@@ -64,10 +78,10 @@ TEST(bucket__read_back)
 	static const u32 abws[] = { 1, 7, 50, 167, 312, 1000 };
 	u32 i, permille, s, util;
 
-	for (i = 0; i < sizeof(abws) / sizeof(abws[0]); i++) {
-		struct hpcc_csig_units u = hpcc_csig_units(abws[i], 1 + i * 199999);
+	for (i = 0; i < ARRAY_SIZE(abws); i++) {
 		u32 wide = 4 * abws[i] * (ONE / 10000 + 1);
 
+		u = hpcc_csig_units(abws[i], 1 + i * 199999);
 		for (permille = 0; permille <= 1000; permille++) {
 			u32 abw_q30 = (u64)ONE * permille / 1000;
 
@@ -91,8 +105,6 @@ TEST(bucket__read_back)
 
 TEST(util__buckets)
 {
-	struct hpcc_csig_units u = units();
-
 	assert_int_equal(hpcc_csig_util(0, &u), ONE);
 	assert_int_equal(hpcc_csig_util(9, &u), ONE - (u64)ONE * 475 / 10000);
 	assert_int_equal(hpcc_csig_util(31, &u), ONE - (u64)ONE * 30 / 100);
@@ -125,11 +137,10 @@ TEST(write__compares)
 		.abw_q30 = ONE / 20 + 1000, .pd_ns = 200, .qlen_ns = 600, .has_pd = true,
 		.locator = 9,
 	};
-	struct hpcc_csig_units u = units();
 	u8 p[HPCC_CSIG_LEN];
 	u32 i;
 
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		put_unaligned_be16(TPID, p);
 		put_unaligned_be16(cases[i].before, p + 2);
 		assert_int_equal(hpcc_csig_write(p, &hop, &u), cases[i].ret);
@@ -216,60 +227,56 @@ TEST(report__read_back)
 TEST(take__refused)
 {
 	static const u16 tags[] = { TAG(1, 9, 0), TAG(0, 9, 1), TAG(2, 9, 1), TAG(7, 31, 127), 0 };
-	struct hpcc_csig_units u = units();
-	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN }, was = path;
-	struct hpcc_record r;
+	struct hpcc_csig_path was = path;
 	u32 i;
 
-	for (i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
-		assert_int_equal(hpcc_csig_take(&path, tags[i], &u, 1000, 0, &r), -EINVAL);
+	for (i = 0; i < ARRAY_SIZE(tags); i++)
+		assert_int_equal(take(tags[i], 1000), -EINVAL);
 	assert_memory_equal(&path, &was, sizeof(path));
 }
 
 /* u2 while there is no queue; u1 once u2 is full; u2 again when the queue has gone. */
 TEST(take__chooses)
 {
-	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
-	struct hpcc_csig_units u = units();
-	struct hpcc_record r, last;
+	struct hpcc_record last;
 
-	assert_int_equal(hpcc_csig_take(&path, TAG(3, 0, 5), &u, 1000, 0, &r), 0);
+	assert_int_equal(take(TAG(3, 0, 5), 1000), 0);
 	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 5), &u, 2000, 0, &last), 1);
 	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 6), &u, 12000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 9, 6), 12000), 1);
 	assert_int_equal(r.hop, 1);
 	assert_int_equal(r.tag, last.tag);
 	assert_int_equal(r.ts - last.ts, 10000);
 	assert_in_range(r.tx - last.tx, 9524, 9525);
 	assert_int_equal(r.qlen, 0);
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 13000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 0, 6), 13000), 1);
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
 	assert_int_equal(r.tx - last.tx, 1000);
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 14000, 0, &r), 1);
+	assert_int_equal(take(TAG(3, 8, 6), 14000), 1);
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
 	assert_int_equal(r.tx - last.tx, 1000);
 	assert_int_equal(r.qlen, 8 * 64);
 	/* this signal contains no queue: the known queue stays */
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 15000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 0, 6), 15000), 1);
 	assert_int_equal(r.qlen, 8 * 64);
 	/* a u2 that is older than the queue: the queue stays */
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 16000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 31, 6), 16000), 1);
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
 	assert_int_equal(r.tx - last.tx, 700);
 	assert_int_equal(r.qlen, 8 * 64);
-	assert_int_equal(hpcc_csig_take(&path, TAG(3, 0, 6), &u, 16000, 0, &r), 0);
+	assert_int_equal(take(TAG(3, 0, 6), 16000), 0);
 	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 26000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 31, 6), 26000), 1);
 	assert_int_equal(r.tx - last.tx, 7000);
 	assert_int_equal(r.qlen, 0);
 	/* after a long pause tx does not grow by the whole pause */
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, ~0ULL, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 0, 6), ~0ULL), 1);
 	assert_int_equal(path.tx_ns >> 28, 0);
 }
 
@@ -282,17 +289,15 @@ TEST(take__gap)
 		{ 1000, false }, { 250000000, false }, { 250000001, true }, { 10000000000, true },
 		{ 1000, false }, { -1000, true }, { 1000, false },
 	};
-	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
-	struct hpcc_csig_units u = units();
-	struct hpcc_record r, last;
+	struct hpcc_record last;
 	u64 now_ns = 1000, tx_ns;
 	u32 i;
 
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 5), &u, now_ns, 0, &last), 1);
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++, last = r) {
+	for (i = 0; i < ARRAY_SIZE(cases); i++, last = r) {
 		now_ns += cases[i].ns;
 		tx_ns = path.tx_ns;
-		assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 5), &u, now_ns, 0, &r), 1);
+		assert_int_equal(take(TAG(1, 0, 5), now_ns), 1);
 		assert_int_equal(r.tag != last.tag, cases[i].begins);
 		assert_int_equal(path.tx_ns - tx_ns, cases[i].begins ? 0 : cases[i].ns);
 	}
@@ -303,22 +308,19 @@ TEST(take__gap)
  */
 TEST(take__other_bottleneck)
 {
-	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
-	struct hpcc_csig_units u = units();
-	struct hpcc_record r;
 	u32 i, changes = 0;
 	u8 tag = 0;
 
-	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 1000, 0, &r), 1);
+	assert_int_equal(take(TAG(3, 8, 6), 1000), 1);
 	assert_int_equal(r.tag, tag);
-	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 2000, 0, &r), 1);
+	assert_int_equal(take(TAG(3, 8, 6), 2000), 1);
 	assert_int_equal(r.tag, tag);
 	for (i = 0; i < 10; i++) {
-		assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 7 + i), &u, 3000 + i, 0, &r), 1);
+		assert_int_equal(take(TAG(3, 8, 7 + i), 3000 + i), 1);
 		changes += r.tag != tag;
 		tag = r.tag;
 	}
 	assert_int_equal(changes, 5);
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 99), &u, 4000, 0, &r), 1);
+	assert_int_equal(take(TAG(1, 9, 99), 4000), 1);
 	assert_int_equal(r.tag, tag);
 }

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Unit tests of tools/hpccmon/csv.c: it writes numbers as printf() would. */
 #define _GNU_SOURCE
-#include <math.h>
 #include <stdio.h>
 #include "test.h"
 #include "../../tools/hpccmon/csv.c"
 
 /* No test depends on the endpoints and the mode in a line. */
-bool endpoint_read(struct endpoint *endpoint, const char *word)
-{
-	return *word;
-}
-
-const char *mode_text(uint32_t mode)
-{
-	return "";
-}
-
+bool endpoint_read(struct endpoint *endpoint, const char *word) { return *word; }
+const char *mode_text(uint32_t mode) { return ""; }
 static const struct known known = {
 	.W_init = 212000, .who = ",10.0.0.1:5000,10.0.0.2:80,7,telemetry,", .who_length = 39,
 	.eta_text = ",0.950000,", .eta_length = 10,

@@ -45,25 +45,10 @@ char *csv_ack(const struct ack *ack, const struct known *known, char to[CSV_LINE
 	return to;
 }
 
-char *json_ack(const struct ack *ack, char to[CSV_LINE_MAX])
-{
-	return to;
-}
-
-char *writer_room(struct writer *writer)
-{
-	return line;
-}
-
-const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
-{
-	return "";
-}
-
-const char *mode_text(uint32_t mode)
-{
-	return "";
-}
+char *json_ack(const struct ack *ack, char to[CSV_LINE_MAX]) { return to; }
+char *writer_room(struct writer *writer) { return line; }
+const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]) { return ""; }
+const char *mode_text(uint32_t mode) { return ""; }
 
 void *allocated(void *memory)
 {
@@ -71,51 +56,20 @@ void *allocated(void *memory)
 	return memory;
 }
 
-bool interrupted(void)
-{
-	return false;
-}
-
-double number_option(const char *name, double min, double max)
-{
-	return min;
-}
-
-uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
-{
-	return min;
-}
+bool interrupted(void) { return false; }
+double number_option(const char *name, double min, double max) { return min; }
+uint32_t whole_option(const char *name, uint32_t min, uint32_t max) { return min; }
 
 int next_option(int argc, char **argv, const char *letters, const struct option *options)
 {
 	return -1;
 }
 
-struct json_object *flow_json(const struct flow *flow)
-{
-	return NULL;
-}
-
-struct acks *acks_open(uint32_t buffer_kb, const char **why)
-{
-	return NULL;
-}
-
-struct monitor *monitor_open(void)
-{
-	return NULL;
-}
-
-struct writer *writer_open(const char *name)
-{
-	return NULL;
-}
-
-uint64_t acks_lost(const struct acks *acks)
-{
-	return 0;
-}
-
+struct json_object *flow_json(const struct flow *flow) { return NULL; }
+struct acks *acks_open(uint32_t buffer_kb, const char **why) { return NULL; }
+struct monitor *monitor_open(void) { return NULL; }
+struct writer *writer_open(const char *name) { return NULL; }
+uint64_t acks_lost(const struct acks *acks) { return 0; }
 void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most) { }
 void acks_close(struct acks *acks) { }
 void catch_interrupts(void) { }
@@ -127,8 +81,6 @@ void writer_close(struct writer *writer) { }
 void writer_flush(struct writer *writer) { }
 void writer_line(struct writer *writer, const char *text) { }
 void writer_take(struct writer *writer, char *end) { }
-
-/* ---- Scans of all flows ------------------------------------------------------------------ */
 
 static void check_lives(const struct recorder *recorder)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* IFA 2.0 (hpcc/carrier/ifa.h): the bytes that the drafts define, and the decoded values. */
-#include <string.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/carrier/ifa.h>
 
-#define GBIT_100	100000000000ULL
 #define HEAD		(HPCC_IFA_HEAD_LEN + 32)	/* a TCP header with 12 bytes of options */
 
 static const struct hpcc_ifa_hop first = {
@@ -12,34 +11,42 @@ static const struct hpcc_ifa_hop first = {
 	.residence_ns = 2500, .tx_bytes = 0xfedcba98, .qlen = 200,
 };
 
-struct packet {
+static struct packet {
 	u8 p[1200];
 	u32 len;
-};
+} k;
 
-static struct packet *packet(u8 nodes)
+/* Each test begins with a new link, and with these metadata of a hop. */
+static struct hpcc_trace_link link;
+static struct hpcc_ifa_hop hop;
+
+static int begin(void **state)
 {
-	static struct packet k;
+	link = (struct hpcc_trace_link){};
+	hop = first;
+	return 0;
+}
 
+static void packet(u8 nodes)
+{
 	memset(&k, 0xaa, sizeof(k));
 	k.p[HPCC_IFA_HEAD_LEN + 12] = 8 << 4;
 	hpcc_ifa_header(k.p, k.p + HEAD, nodes);
 	k.len = HEAD + HPCC_IFA_MD_LEN;
-	return &k;
 }
 
 /* Push the metadata of a hop as a switch does. Return false if the packet has no @room bytes. */
-static bool push(struct packet *k, const struct hpcc_ifa_hop *hop, u32 room)
+static bool push(const struct hpcc_ifa_hop *hop, u32 room)
 {
-	u8 *stack = k->p + HEAD + HPCC_IFA_MD_LEN;
+	u8 *stack = k.p + HEAD + HPCC_IFA_MD_LEN;
 	struct hpcc_ifa t;
 
-	assert_int_equal(hpcc_ifa_find(k->p, HEAD + HPCC_IFA_MD_LEN, k->len, &t), k->len);
+	assert_int_equal(hpcc_ifa_find(k.p, HEAD + HPCC_IFA_MD_LEN, k.len, &t), k.len);
 	if (!hpcc_ifa_room(&t, room))
 		return false;
-	memmove(stack + 32, stack, k->len - HEAD - HPCC_IFA_MD_LEN);
-	hpcc_ifa_push(k->p + HEAD, &t, hop);
-	k->len += 32;
+	memmove(stack + 32, stack, k.len - HEAD - HPCC_IFA_MD_LEN);
+	hpcc_ifa_push(k.p + HEAD, &t, hop);
+	k.len += 32;
 	return true;
 }
 
@@ -47,10 +54,10 @@ TEST(header__bytes)
 {
 	static const u8 head[4] = { 0x2f, 6, 0x04, 48 };
 	static const u8 md[5] = { 0, 0, 6, 0, 0xaa };
-	struct packet *k = packet(5);
 
-	assert_memory_equal(k->p, head, 4);
-	assert_memory_equal(k->p + HEAD, md, 5);
+	packet(5);
+	assert_memory_equal(k.p, head, 4);
+	assert_memory_equal(k.p + HEAD, md, 5);
 }
 
 TEST(push__bytes)
@@ -61,40 +68,40 @@ TEST(push__bytes)
 		0, 0, 0, 200, 0, 0, 0, 0, 0xaa,
 	};
 	static const u8 md[4] = { 0, 0, 5, 8 };
-	struct packet *k = packet(5);
 
-	assert_true(push(k, &first, 32));
-	assert_memory_equal(k->p + HEAD, md, 4);
-	assert_memory_equal(k->p + HEAD + 4, expected, 33);
+	packet(5);
+	assert_true(push(&first, 32));
+	assert_memory_equal(k.p + HEAD, md, 4);
+	assert_memory_equal(k.p + HEAD + 4, expected, 33);
 }
 
 TEST(push__no_room)
 {
-	struct packet *k = packet(12);
 	u32 i;
 
-	assert_false(push(k, &first, 31));
+	packet(12);
+	assert_false(push(&first, 31));
 	for (i = 0; i < 13; i++)
-		assert_true(push(k, &first, 32));
-	assert_int_equal(k->p[HEAD + 2], 0);
-	assert_false(push(k, &first, 1000));
+		assert_true(push(&first, 32));
+	assert_int_equal(k.p[HEAD + 2], 0);
+	assert_false(push(&first, 1000));
 	/* Max Length limits the stack; a Hop Limit of 0xff is not decremented. */
-	k->p[HEAD + 2] = 0xff;
-	assert_false(push(k, &first, 1000));
-	k->p[3] = 112;
-	assert_true(push(k, &first, 32));
-	assert_int_equal(k->p[HEAD + 2], 0xff);
-	assert_int_equal(k->p[HEAD + 3], 112);
+	k.p[HEAD + 2] = 0xff;
+	assert_false(push(&first, 1000));
+	k.p[3] = 112;
+	assert_true(push(&first, 32));
+	assert_int_equal(k.p[HEAD + 2], 0xff);
+	assert_int_equal(k.p[HEAD + 3], 112);
 }
 
 static int found(u32 at, u8 value)
 {
-	struct packet *k = packet(2);
 	struct hpcc_ifa t;
 
-	push(k, &first, 32);
-	k->p[at] = value;
-	return hpcc_ifa_find(k->p, HEAD + HPCC_IFA_MD_LEN, k->len, &t);
+	packet(2);
+	push(&first, 32);
+	k.p[at] = value;
+	return hpcc_ifa_find(k.p, HEAD + HPCC_IFA_MD_LEN, k.len, &t);
 }
 
 TEST(find__refused)
@@ -114,8 +121,9 @@ TEST(find__refused)
 	assert_int_equal(found(HEAD + 3, 7), HEAD + 32);
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x40), -EINVAL);
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x90), -EINVAL);
+	packet(2);
 	for (i = 0; i < HEAD + HPCC_IFA_MD_LEN; i++)
-		assert_int_equal(hpcc_ifa_find(packet(2)->p, i, i, &t), -EINVAL);
+		assert_int_equal(hpcc_ifa_find(k.p, i, i, &t), -EINVAL);
 }
 
 TEST(hops__refused)
@@ -142,32 +150,26 @@ TEST(hops__refused)
 
 TEST(hop__read_back)
 {
-	struct packet *k = packet(3);
-	struct hpcc_ifa_hop hop = first, got;
+	struct hpcc_ifa_hop got;
 	u32 nr;
 
+	packet(3);
 	for (nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
-		push(k, &hop, 32);
+		push(&hop, 32);
 	}
 	for (nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
-		assert_int_equal(hpcc_ifa_hop(k->p + HEAD, 3, nr, &got), 0);
-		assert_int_equal(got.lns, 1);
-		assert_int_equal(got.node, nr);
-		assert_int_equal(got.speed, 4);
-		assert_int_equal(got.port, 7);
-		assert_int_equal(got.sec, 0xabcde);
-		assert_int_equal(got.ns, 999999000);
-		assert_int_equal(got.residence_ns, 2500);
-		assert_int_equal(got.tx_bytes, 0xfedcba98);
-		assert_int_equal(got.qlen, 200);
+		assert_int_equal(hpcc_ifa_hop(k.p + HEAD, 3, nr, &got), 0);
+		assert_true(got.lns == 1 && got.node == nr && got.speed == 4 && got.port == 7 &&
+			    got.sec == 0xabcde && got.ns == 999999000 && got.qlen == 200 &&
+			    got.residence_ns == 2500 && got.tx_bytes == 0xfedcba98);
 		assert_int_equal(hpcc_ifa_egress_ns(&got), 1500);
 	}
 	hop.ns = 1000000000;
-	k = packet(1);
-	push(k, &hop, 32);
-	assert_int_equal(hpcc_ifa_hop(k->p + HEAD, 1, 1, &got), -EINVAL);
+	packet(1);
+	push(&hop, 32);
+	assert_int_equal(hpcc_ifa_hop(k.p + HEAD, 1, 1, &got), -EINVAL);
 	got.ns = 999999999;
 	got.residence_ns = ~0U;
 	assert_int_equal(hpcc_ifa_egress_ns(&got), 294967294);
@@ -190,8 +192,6 @@ TEST(speed__codes)
 
 TEST(record__follows)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ifa_hop hop = first;
 	struct hpcc_record a, b;
 
 	a = hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1);

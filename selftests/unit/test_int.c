@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* INT-MD (hpcc/carrier/int.h): bytes as in the figures of the specification 2.1, and their meaning.
- */
-#include <string.h>
+/* INT-MD (hpcc/carrier/int.h): bytes as in the figures of the specification 2.1. */
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/carrier/int.h>
 
-#define GBIT_100	100000000000ULL
 #define TS		0x0123456789abcdefULL
 
 static const struct hpcc_int_hop first = {
@@ -13,34 +11,42 @@ static const struct hpcc_int_hop first = {
 	.util = HPCC_INT_UTIL_ONE / 2,
 };
 
-struct packet {
+static struct packet {
 	u8 p[1100];
 	u32 len;
-};
+} k;
 
-static struct packet *packet(u8 nodes)
+/* Each test begins with a new link, and with these metadata of a hop. */
+static struct hpcc_trace_link link;
+static struct hpcc_int_hop hop;
+
+static int begin(void **state)
 {
-	static struct packet k;
+	link = (struct hpcc_trace_link){};
+	hop = first;
+	return 0;
+}
 
+static void packet(u8 nodes)
+{
 	memset(&k, 0xaa, sizeof(k));
 	hpcc_int_header(k.p, nodes, 0x2e);
 	k.len = HPCC_INT_LEN;
-	return &k;
 }
 
 /* Push metadata as a switch does, if the packet may grow by @room bytes. */
-static u32 push(struct packet *k, const struct hpcc_int_hop *hop, u32 room)
+static u32 push(const struct hpcc_int_hop *hop, u32 room)
 {
 	struct hpcc_int_md t;
 	u32 n;
 
-	assert_int_equal(hpcc_int_find(k->p, HPCC_INT_LEN, k->len, &t), k->len);
-	n = hpcc_int_room(k->p, &t, room);
+	assert_int_equal(hpcc_int_find(k.p, HPCC_INT_LEN, k.len, &t), k.len);
+	n = hpcc_int_room(k.p, &t, room);
 	if (!n)
 		return 0;
-	memmove(k->p + HPCC_INT_LEN + n, k->p + HPCC_INT_LEN, k->len - HPCC_INT_LEN);
-	hpcc_int_push(k->p, &t, hop);
-	k->len += n;
+	memmove(k.p + HPCC_INT_LEN + n, k.p + HPCC_INT_LEN, k.len - HPCC_INT_LEN);
+	hpcc_int_push(k.p, &t, hop);
+	k.len += n;
 	return n;
 }
 
@@ -50,7 +56,8 @@ TEST(header__bytes)
 		0x10, 3, 0, 0x2e << 2, 0x20, 0, 6, 5, 0xd5, 0, 0, 0, 0, 0, 0, 0, 0xaa,
 	};
 
-	assert_memory_equal(packet(5)->p, expected, sizeof(expected));
+	packet(5);
+	assert_memory_equal(k.p, expected, sizeof(expected));
 }
 
 TEST(push__bytes)
@@ -59,77 +66,67 @@ TEST(push__bytes)
 		0x01, 0x23, 0x45, 0x67, 0xff, 0xff, 0, 7, 0, 0, 0x30, 0xd4,
 		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x20, 0, 0, 0,
 	};
-	struct packet *k = packet(5);
 
-	assert_int_equal(push(k, &first, 24), 24);
-	assert_memory_equal(k->p + HPCC_INT_LEN, expected, 24);
-	assert_int_equal(k->p[1], 9);
-	assert_int_equal(k->p[7], 4);
-	assert_int_equal(k->p[4], 0x20);
-	assert_int_equal(k->p[40], 0xaa);
+	packet(5);
+	assert_int_equal(push(&first, 24), 24);
+	assert_memory_equal(k.p + HPCC_INT_LEN, expected, 24);
+	assert_int_equal(k.p[1], 9);
+	assert_int_equal(k.p[7], 4);
+	assert_int_equal(k.p[4], 0x20);
+	assert_int_equal(k.p[40], 0xaa);
 }
 
 /* All other requested fields are all ones, also those of reserved instructions. */
 TEST(push__other_instructions)
 {
-	struct packet *k = packet(1);
-	u32 w[19], i;
+	static const u32 expected[19] = {
+		0x01234567, 0xffff0007, ~0U, 12500, ~0U, ~0U, TS >> 32, (u32)TS, ~0U, ~0U,
+		HPCC_INT_UTIL_ONE / 2, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U,
+	};
+	u32 i;
 
-	k->p[6] = 19;
-	k->p[8] = 0xff;
-	k->p[9] = 0xff;
-	assert_int_equal(push(k, &first, 200), 76);
+	packet(1);
+	k.p[6] = 19;
+	k.p[8] = 0xff;
+	k.p[9] = 0xff;
+	assert_int_equal(push(&first, 200), 76);
 	for (i = 0; i < 19; i++)
-		w[i] = get_unaligned_be32(k->p + HPCC_INT_LEN + 4 * i);
-	assert_int_equal(w[0], 0x01234567);
-	assert_int_equal(w[1], 0xffff0007);
-	assert_int_equal(w[2], ~0U);
-	assert_int_equal(w[3], 12500);
-	assert_int_equal(w[4], ~0U);
-	assert_int_equal(w[5], ~0U);
-	assert_int_equal(w[6], TS >> 32);
-	assert_int_equal(w[7], (u32)TS);
-	assert_int_equal(w[8], ~0U);
-	assert_int_equal(w[9], ~0U);
-	assert_int_equal(w[10], HPCC_INT_UTIL_ONE / 2);
-	for (i = 11; i < 19; i++)
-		assert_int_equal(w[i], ~0U);
+		assert_int_equal(get_unaligned_be32(k.p + HPCC_INT_LEN + 4 * i), expected[i]);
 }
 
-static void full(struct packet *k, u32 room, u8 flag)
+static void full(u32 room, u8 flag)
 {
 	u8 before[1100];
 
-	memcpy(before, k->p, sizeof(before));
+	memcpy(before, k.p, sizeof(before));
 	before[4] |= flag;
-	assert_int_equal(push(k, &first, room), 0);
-	assert_memory_equal(k->p, before, sizeof(before));
+	assert_int_equal(push(&first, room), 0);
+	assert_memory_equal(k.p, before, sizeof(before));
 }
 
 TEST(push__no_room)
 {
-	struct packet *k = packet(1);
-
-	full(k, 23, HPCC_INT_F_MTU);
+	packet(1);
+	full(23, HPCC_INT_F_MTU);
 	/* A later hop with enough space pushes nevertheless. */
-	assert_int_equal(push(k, &first, 24), 24);
-	full(k, 1000, HPCC_INT_F_EXCEEDED);
-	assert_int_equal(k->p[4], 0x26);
-	k = packet(255);
-	while (push(k, &first, 24))
+	assert_int_equal(push(&first, 24), 24);
+	full(1000, HPCC_INT_F_EXCEEDED);
+	assert_int_equal(k.p[4], 0x26);
+	packet(255);
+	while (push(&first, 24))
 		;
-	assert_int_equal(k->p[1], 3 + 42 * 6);
-	assert_int_equal(k->p[4], 0x24);
+	assert_int_equal(k.p[1], 3 + 42 * 6);
+	assert_int_equal(k.p[4], 0x24);
 }
 
 static int found(u32 at, u8 value)
 {
-	struct packet *k = packet(2);
 	struct hpcc_int_md t;
 
-	push(k, &first, 24);
-	k->p[at] = value;
-	return hpcc_int_find(k->p, HPCC_INT_LEN, k->len, &t);
+	packet(2);
+	push(&first, 24);
+	k.p[at] = value;
+	return hpcc_int_find(k.p, HPCC_INT_LEN, k.len, &t);
 }
 
 TEST(find__refused)
@@ -151,8 +148,9 @@ TEST(find__refused)
 	assert_int_equal(found(6, 0), -EINVAL);
 	assert_int_equal(found(6, 7), -EINVAL);
 	assert_int_equal(found(8, 0xd7), -EINVAL);
+	packet(2);
 	for (i = 0; i < HPCC_INT_LEN; i++)
-		assert_int_equal(hpcc_int_find(packet(2)->p, i, i, &t), -EINVAL);
+		assert_int_equal(hpcc_int_find(k.p, i, i, &t), -EINVAL);
 }
 
 TEST(hops__refused)
@@ -179,21 +177,18 @@ TEST(hops__refused)
 
 TEST(hop__read_back)
 {
-	struct packet *k = packet(3);
-	struct hpcc_int_hop hop = first, got;
+	struct hpcc_int_hop got;
 	u32 nr;
 
+	packet(3);
 	for (nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
-		push(k, &hop, 24);
+		push(&hop, 24);
 	}
 	for (nr = 1; nr <= 3; nr++) {
-		assert_int_equal(hpcc_int_hop(k->p, 3, nr, 5, &got), 0);
-		assert_int_equal(got.node, nr);
-		assert_int_equal(got.port, first.port);
-		assert_int_equal(got.qlen_bytes, first.qlen_bytes);
-		assert_int_equal(got.ts_ns, first.ts_ns);
-		assert_int_equal(got.util, first.util);
+		assert_int_equal(hpcc_int_hop(k.p, 3, nr, 5, &got), 0);
+		assert_true(got.node == nr && got.port == first.port && got.ts_ns == first.ts_ns &&
+			    got.qlen_bytes == first.qlen_bytes && got.util == first.util);
 	}
 }
 
@@ -209,23 +204,22 @@ TEST(hop__not_available)
 	struct hpcc_int_hop got;
 	u32 i;
 
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct packet *k = packet(1);
-
-		push(k, &bad[i], 24);
-		assert_int_equal(hpcc_int_hop(k->p, 1, 1, 5, &got), -EINVAL);
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		packet(1);
+		push(&bad[i], 24);
+		assert_int_equal(hpcc_int_hop(k.p, 1, 1, 5, &got), -EINVAL);
 	}
 }
 
 /* The draft, 2.3: "the Egress timestamp is not mandatory but optional". */
 TEST(hop__without_timestamp)
 {
-	struct hpcc_int_hop hop = first, got;
-	struct packet *k = packet(1);
+	struct hpcc_int_hop got;
 
+	packet(1);
 	hop.ts_ns = HPCC_INT_TS_NONE;
-	push(k, &hop, 24);
-	assert_int_equal(hpcc_int_hop(k->p, 1, 1, TS + 5, &got), 0);
+	push(&hop, 24);
+	assert_int_equal(hpcc_int_hop(k.p, 1, 1, TS + 5, &got), 0);
 	assert_true(got.ts_ns == TS + 5);
 	assert_int_equal(got.util, first.util);
 }
@@ -233,8 +227,6 @@ TEST(hop__without_timestamp)
 /* txBytes grows by utilization x the time since the last record. */
 TEST(record__integrates)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_int_hop hop = first;
 	struct hpcc_record a, b;
 
 	a = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);
@@ -260,8 +252,6 @@ TEST(record__integrates)
 
 TEST(record__begins_anew)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_int_hop hop = first;
 	u8 tag = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag, last;
 
 	hop.ts_ns += HPCC_INT_SPAN_NS;

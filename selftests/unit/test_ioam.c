@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* IOAM traces (hpcc/carrier/ioam.h): bytes as in the figures of RFC 9197 and RFC 9486. */
-#include <string.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/carrier/ioam.h>
-
-#define GBIT_100	100000000000ULL
 
 static const struct hpcc_ioam_node first = {
 	.hop_lim = 63, .node = 0x012345, .port = 7, .ts_ns = 999999000,
@@ -12,16 +10,26 @@ static const struct hpcc_ioam_node first = {
 };
 
 /* Header, trace and its length. */
-struct packet {
+static struct packet {
 	u8 p[264];
 	u32 len;
 	u8 *trace;
 	u32 trace_len;
-};
+} k;
 
-static struct packet *packet(u32 nodes)
+/* Each test begins with a new link, and with these metadata of a hop. */
+static struct hpcc_trace_link link;
+static struct hpcc_ioam_node n;
+
+static int begin(void **state)
 {
-	static struct packet k;
+	link = (struct hpcc_trace_link){};
+	n = first;
+	return 0;
+}
+
+static void packet(u32 nodes)
+{
 	u32 at = 0;
 	int ret;
 
@@ -32,7 +40,6 @@ static struct packet *packet(u32 nodes)
 	assert_true(ret > 0);
 	k.trace_len = ret;
 	k.trace = k.p + at;
-	return &k;
 }
 
 TEST(header__bytes)
@@ -42,12 +49,12 @@ TEST(header__bytes)
 		0, 0, 5 << 3, 5, 0xd2, 0x08, 0x00, 0,
 		[36] = 1, 2, 0, 0,
 	};
-	struct packet *k = packet(1);
 
-	assert_int_equal(k->len, 40);
-	assert_memory_equal(k->p, expected, 40);
-	assert_int_equal(k->trace - k->p, 8);
-	assert_int_equal(k->trace_len, 28);
+	packet(1);
+	assert_int_equal(k.len, 40);
+	assert_memory_equal(k.p, expected, 40);
+	assert_int_equal(k.trace - k.p, 8);
+	assert_int_equal(k.trace_len, 28);
 }
 
 TEST(header__every_size)
@@ -55,13 +62,13 @@ TEST(header__every_size)
 	u32 nodes;
 
 	for (nodes = 1; nodes <= HPCC_IOAM_NODES_MAX; nodes++) {
-		struct packet *k = packet(nodes);
 		struct hpcc_ioam t;
 
-		assert_int_equal(k->len % 8, 0);
-		assert_int_equal(k->len, (k->p[1] + 1) * 8);
-		assert_int_equal(k->p[k->len], 0xaa);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
+		packet(nodes);
+		assert_int_equal(k.len % 8, 0);
+		assert_int_equal(k.len, (k.p[1] + 1) * 8);
+		assert_int_equal(k.p[k.len], 0xaa);
+		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
 		assert_int_equal(t.left, 5 * nodes);
 		assert_int_equal(t.words, 5 * nodes);
 		assert_int_equal(hpcc_ioam_nodes(&t), 0);
@@ -104,14 +111,13 @@ TEST(find__refuses_lengths)
 
 TEST(is_ours__by_namespace_and_type)
 {
-	struct packet *k = packet(1);
-
-	assert_true(hpcc_ioam_is_ours(k->trace));
-	k->trace[1] = 1;
-	assert_false(hpcc_ioam_is_ours(k->trace));
-	k->trace[1] = 0;
-	k->trace[5] = 0;
-	assert_false(hpcc_ioam_is_ours(k->trace));
+	packet(1);
+	assert_true(hpcc_ioam_is_ours(k.trace));
+	k.trace[1] = 1;
+	assert_false(hpcc_ioam_is_ours(k.trace));
+	k.trace[1] = 0;
+	k.trace[5] = 0;
+	assert_false(hpcc_ioam_is_ours(k.trace));
 }
 
 TEST(words__by_type)
@@ -131,70 +137,60 @@ TEST(write__bytes)
 		63, 0x01, 0x23, 0x45, 0xff, 0xff, 0, 7, 0x3b, 0x9a, 0xc6, 0x18,
 		0, 0, 0x30, 0xd4, 0xff, 0xff, 0xff, 0xf0,
 	};
-	struct packet *k = packet(2);
 
-	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), 0);
-	assert_int_equal(k->trace[2], 5 << 3);
-	assert_int_equal(k->trace[3], 5);
-	assert_memory_equal(k->trace + 28, expected, 20);
-	assert_int_equal(k->trace[8], 0);
+	packet(2);
+	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), 0);
+	assert_int_equal(k.trace[2], 5 << 3);
+	assert_int_equal(k.trace[3], 5);
+	assert_memory_equal(k.trace + 28, expected, 20);
+	assert_int_equal(k.trace[8], 0);
 }
 
 TEST(write__other_fields_are_not_available)
 {
+	static const u32 expected[25] = {
+		0x3f012345, 0xffff0007, ~0U, 999999000, ~0U, ~0U, 12500, ~0U, 0x3f000000,
+		0x012345, ~0U, 7, ~0U, ~0U, ~0U, 0xfffffff0, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U,
+		~0U, ~0U, ~0U,
+	};
 	u8 p[8 + 100] = { 0, 0, 25 << 3, 25, 0xff, 0xff, 0xfc, 0 };
-	u32 w[25], i;
+	u32 i;
 
 	assert_int_equal(hpcc_ioam_write(p, sizeof(p), &first), 0);
 	for (i = 0; i < 25; i++)
-		w[i] = get_unaligned_be32(p + 8 + 4 * i);
-	assert_int_equal(w[0], 0x3f012345);
-	assert_int_equal(w[1], 0xffff0007);
-	assert_int_equal(w[2], ~0U);
-	assert_int_equal(w[3], 999999000);
-	assert_int_equal(w[6], 12500);
-	assert_int_equal(w[8], 0x3f000000);
-	assert_int_equal(w[9], 0x012345);
-	assert_int_equal(w[10], ~0U);
-	assert_int_equal(w[11], 7);
-	assert_int_equal(w[12], ~0U);
-	assert_int_equal(w[13], ~0U);
-	assert_int_equal(w[14], ~0U);
-	assert_int_equal(w[15], 0xfffffff0);
-	for (i = 16; i < 25; i++)
-		assert_int_equal(w[i], ~0U);
+		assert_int_equal(get_unaligned_be32(p + 8 + 4 * i), expected[i]);
 }
 
 TEST(write__overflow)
 {
-	struct packet *k = packet(1);
 	u8 before[264];
 
+	packet(1);
 	/* The loopback and active flags stay. */
-	k->trace[2] |= 0x3;
-	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), 0);
-	assert_int_equal(k->trace[2], 5 << 3 | 3);
-	assert_int_equal(k->trace[3], 0);
-	memcpy(before, k->p, sizeof(before));
+	k.trace[2] |= 0x3;
+	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), 0);
+	assert_int_equal(k.trace[2], 5 << 3 | 3);
+	assert_int_equal(k.trace[3], 0);
+	memcpy(before, k.p, sizeof(before));
 	before[10] |= 4;
-	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
-	assert_memory_equal(k->p, before, sizeof(before));
+	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), HPCC_UNSTAMPED_FULL);
+	assert_memory_equal(k.p, before, sizeof(before));
 	/* If the overflow flag is set, a node writes nothing, even if there is space. */
-	k->trace[3] = 5;
+	k.trace[3] = 5;
 	before[11] = 5;
-	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
-	assert_memory_equal(k->p, before, sizeof(before));
+	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), HPCC_UNSTAMPED_FULL);
+	assert_memory_equal(k.p, before, sizeof(before));
 }
 
 static void refused(u32 at, u8 value, int why)
 {
-	struct packet *k = packet(2);
 	u8 before[264];
 
-	k->trace[at] = value;
-	memcpy(before, k->p, sizeof(before));
-	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), why);
-	assert_memory_equal(k->p, before, sizeof(before));
+	packet(2);
+	k.trace[at] = value;
+	memcpy(before, k.p, sizeof(before));
+	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), why);
+	assert_memory_equal(k.p, before, sizeof(before));
 }
 
 TEST(write__refused)
@@ -211,26 +207,22 @@ TEST(write__refused)
 
 TEST(node__read_back)
 {
-	struct packet *k = packet(3);
-	struct hpcc_ioam_node n = first, got;
+	struct hpcc_ioam_node got;
 	struct hpcc_ioam t;
 	u32 hop;
 
+	packet(3);
 	for (hop = 1; hop <= 3; hop++) {
 		n.node = hop;
-		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &n), 0);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
+		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &n), 0);
+		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
 		assert_int_equal(hpcc_ioam_nodes(&t), hop);
 	}
 	for (hop = 1; hop <= 3; hop++) {
-		n.node = hop;
-		assert_int_equal(hpcc_ioam_node(k->trace, &t, hop, &got), 0);
-		assert_int_equal(got.node, n.node);
-		assert_int_equal(got.hop_lim, n.hop_lim);
-		assert_int_equal(got.port, n.port);
-		assert_int_equal(got.ts_ns, n.ts_ns);
-		assert_int_equal(got.qlen_bytes, n.qlen_bytes);
-		assert_int_equal(got.tx_bytes, n.tx_bytes);
+		assert_int_equal(hpcc_ioam_node(k.trace, &t, hop, &got), 0);
+		assert_true(got.node == hop && got.hop_lim == n.hop_lim && got.port == n.port &&
+			    got.ts_ns == n.ts_ns && got.qlen_bytes == n.qlen_bytes &&
+			    got.tx_bytes == n.tx_bytes);
 	}
 }
 
@@ -247,12 +239,11 @@ TEST(node__not_available)
 	struct hpcc_ioam t;
 	u32 i;
 
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct packet *k = packet(1);
-
-		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &bad[i]), 0);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
-		assert_int_equal(hpcc_ioam_node(k->trace, &t, 1, &got), -EINVAL);
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		packet(1);
+		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &bad[i]), 0);
+		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
+		assert_int_equal(hpcc_ioam_node(k.trace, &t, 1, &got), -EINVAL);
 	}
 }
 
@@ -278,8 +269,6 @@ TEST(nodes__refused)
 /* Both counters wrap in between: the record's differences are those of the link. */
 TEST(record__wraps)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ioam_node n = first;
 	struct hpcc_record a, b;
 
 	a = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
@@ -301,8 +290,6 @@ TEST(record__wraps)
 /* Differences of any size add up to the totals of the link. */
 TEST(record__sums)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ioam_node n = first;
 	u64 ts = 0, tx = 0, seed = 1;
 	struct hpcc_record r;
 	u32 i;
@@ -324,9 +311,6 @@ TEST(record__sums)
 
 TEST(record__another_link)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ioam_node n = first;
-
 	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
 	n.port++;
 	n.ts_ns = 5;
@@ -342,8 +326,6 @@ TEST(record__another_link)
 /* In 250 ms a link of 100 Gb/s sends more bytes than the counter holds: a new baseline begins. */
 TEST(record__too_old)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ioam_node n = first;
 	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
 
 	hpcc_ioam_age(&link, 85000000);		/* 1.06 GB, less than 2^30 */
@@ -362,8 +344,7 @@ TEST(record__too_old)
 /* A path that changes and changes back in between two ACKs. */
 TEST(record__back_again)
 {
-	struct hpcc_trace_link link = {};
-	struct hpcc_ioam_node n = first, other = first;
+	struct hpcc_ioam_node other = first;
 	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
 
 	other.port++;

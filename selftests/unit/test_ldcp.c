@@ -4,10 +4,6 @@
  * fractions, and the window law with the draft's equations in long double. Then flows run until
  * their windows have converged.
  */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "test.h"
 #include <hpcc/law/ldcp.h>
 
@@ -18,16 +14,6 @@
 typedef unsigned __int128 u128;
 
 static const u32 ALL = LDCP_PPM;
-
-static void assert_near(long double got, long double want, long double error)
-{
-	if (fabsl(got - want) <= error)
-		return;
-	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
-	fail();
-}
-
-/* ---- Marking: corners ------------------------------------------------------ */
 
 static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 {
@@ -58,8 +44,7 @@ TEST(mark_p__jumps_at_K_max)
 {
 	struct ldcp_curve c = curve(0, 1U << 20, ALL / 10);
 
-	assert_near(ldcp_mark_p(&c, (1U << 20) - 1), 0.1 * P_ONE,
-		    0.1 * P_ONE / (1 << 20) + 2);
+	assert_near(ldcp_mark_p(&c, (1U << 20) - 1), 0.1 * P_ONE, 0.1 * P_ONE / (1 << 20) + 2);
 	assert_true(ldcp_mark_p(&c, 1U << 20) == P_ONE);
 }
 
@@ -69,7 +54,7 @@ TEST(mark_p__K_min_is_K_max)
 	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
 	size_t i, j;
 
-	for (i = 0; i < sizeof(K) / sizeof(K[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(K); i++) {
 		for (j = 0; j < 3; j++) {
 			struct ldcp_curve c = curve(K[i], K[i], P_max_ppm[j]);
 
@@ -103,13 +88,10 @@ TEST(mark_p__thresholds_of_0)
 	assert_true(ldcp_mark_p(&c, 3) == P_ONE * 3 / 4);
 }
 
-/* ---- Marking: whole range --------------------------------------------------- */
-
 /* Compare p with the exact fraction. In units of 2^-32, the header's bound is 2 plus 2^-31 for each
  * byte above K_min.
  */
-static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm,
-		    const struct ldcp_curve *c, u64 q)
+static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm, const struct ldcp_curve *c, u64 q)
 {
 	u64 p = ldcp_mark_p(c, q);
 	u128 above, num, den, error;
@@ -188,8 +170,7 @@ TEST(mark_p__never_falls)
 
 	for (i = 0; i < 200000; i++) {
 		u32 a = random_u32(&seed), b = random_u32(&seed);
-		struct ldcp_curve c = curve(min(a, b), max(a, b),
-					    random_below(&seed, ALL + 1));
+		struct ldcp_curve c = curve(min(a, b), max(a, b), random_below(&seed, ALL + 1));
 		u64 q = random_u32(&seed);
 		u64 p = ldcp_mark_p(&c, q);
 
@@ -208,12 +189,9 @@ TEST(mark_p__reaches_1_without_a_jump)
 		u32 span = 1 + random_below(&seed, K_max);
 		struct ldcp_curve c = curve(K_max - span, K_max, ALL);
 
-		assert_near(ldcp_mark_p(&c, K_max - 1U),
-			    P_ONE - (long double)P_ONE / span, 4);
+		assert_near(ldcp_mark_p(&c, K_max - 1U), P_ONE - (long double)P_ONE / span, 4);
 	}
 }
-
-/* ---- Window: corners --------------------------------------------------------- */
 
 static struct ldcp_params params(double alpha, double beta, double gamma)
 {
@@ -223,35 +201,115 @@ static struct ldcp_params params(double alpha, double beta, double gamma)
 				     .cw_min_q24 = Q24(gamma) };
 }
 
-TEST(grant__alpha_over_cw)
-{
-	struct ldcp_params p = params(1, 0.5, 0.25);
+/* One step of the window law with these parameters. */
+struct step {
+	double alpha, beta, gamma, cw_min;
+	u64 cw;
+	u32 n;
+	u64 want;
+};
 
-	assert_true(ldcp_grant(&p, 4 * ONE, 1) == 4 * ONE + ONE / 4);
-	assert_true(ldcp_grant(&p, 4 * ONE, 3) == 4 * ONE + ONE * 3 / 4);
-	assert_true(ldcp_grant(&p, ONE, 1) == 2 * ONE);
-	p.alpha_q24 = ONE / 8;
-	assert_true(ldcp_grant(&p, 4 * ONE, 1) == 4 * ONE + ONE / 32);
+static void check_steps(u64 (*law)(const struct ldcp_params *p, u64 cw, u32 n),
+			const struct step *s, u32 nr)
+{
+	for (; nr--; s++) {
+		const struct ldcp_params p = {
+			Q24(s->alpha), Q24(s->beta), Q24(s->gamma), Q24(s->cw_min)
+		};
+		u64 got = law(&p, s->cw, s->n);
+
+		if (got != s->want)
+			print_error("cw of %llu / 2^24, n of %u: ", s->cw, s->n);
+		assert_int_equal(got, s->want);
+	}
 }
 
-TEST(grant__to_nearest)
-{
-	struct ldcp_params p = params(1, 0.5, 0.25);
+#define MAX	LDCP_CW_MAX_Q24
+#define N_MAX	LDCP_ACKED_MAX
 
-	/* 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
-	assert_true(ldcp_grant(&p, 3 * ONE, 1) == 3 * ONE + 5592405);
-	assert_true(ldcp_grant(&p, 3 * ONE, 2) == 3 * ONE + 11184811);
-	/* 2^24 / 2^24 = 1; one half is rounded up, and less is rounded down */
-	p.alpha_q24 = ONE / 2;
-	assert_true(ldcp_grant(&p, ONE << 23, 1) == (ONE << 23) + 1);
-	p.alpha_q24 = ONE / 4;
-	assert_true(ldcp_grant(&p, ONE << 23, 1) == (ONE << 23) + 1);
-	p.alpha_q24--;
-	assert_true(ldcp_grant(&p, ONE << 23, 1) == ONE << 23);
-	assert_true(ldcp_grant(&p, ONE << 23, 2) == (ONE << 23) + 1);
+TEST(grant__steps)
+{
+	static const struct step steps[] = {
+		/* alpha / cw */
+		{ 1, 0.5, 0.25, 0.25, 4 * ONE, 1, 4 * ONE + ONE / 4 },
+		{ 1, 0.5, 0.25, 0.25, 4 * ONE, 3, 4 * ONE + ONE * 3 / 4 },
+		{ 1, 0.5, 0.25, 0.25, ONE, 1, 2 * ONE },
+		{ 0.125, 0.5, 0.25, 0.25, 4 * ONE, 1, 4 * ONE + ONE / 32 },
+		/* to nearest: 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
+		{ 1, 0.5, 0.25, 0.25, 3 * ONE, 1, 3 * ONE + 5592405 },
+		{ 1, 0.5, 0.25, 0.25, 3 * ONE, 2, 3 * ONE + 11184811 },
+		/* 2^24 / 2^24 = 1; one half is rounded up, and less is rounded down */
+		{ 0.5, 0.5, 0.25, 0.25, ONE << 23, 1, (ONE << 23) + 1 },
+		{ 0.25, 0.5, 0.25, 0.25, ONE << 23, 1, (ONE << 23) + 1 },
+		{ 0.25 - 0x1p-24, 0.5, 0.25, 0.25, ONE << 23, 1, ONE << 23 },
+		{ 0.25 - 0x1p-24, 0.5, 0.25, 0.25, ONE << 23, 2, (ONE << 23) + 1 },
+		{ 1, 1, 1, 1, ONE, 0, ONE },
+		/* gamma below 1, whatever n */
+		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, 1, ONE / 4 },
+		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, 9, ONE / 4 },
+		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, ~0U, ONE / 4 },
+		{ 0.5, 0.5, 0.125, 0.125, ONE - 1, 1, ONE - 1 + ONE / 8 },
+		/* n is limited */
+		{ 1, 1, 1, 1, 2 * ONE, N_MAX, 2 * ONE + N_MAX / 2 * ONE },
+		{ 1, 1, 1, 1, 2 * ONE, N_MAX - 1, 2 * ONE + N_MAX / 2 * ONE - ONE / 2 },
+		{ 1, 1, 1, 1, 2 * ONE, N_MAX + 1, 2 * ONE + N_MAX / 2 * ONE },
+		{ 1, 1, 1, 1, 2 * ONE, ~0U, 2 * ONE + N_MAX / 2 * ONE },
+		/* the largest window */
+		{ 1, 1, 1, 1, MAX, 1, MAX },
+		{ 1, 1, 1, 1, MAX - 1, N_MAX, MAX },
+		{ 1, 1, 1, 1, MAX - 1, 1, MAX },
+		{ 1, 1, 1, 1, MAX - 2, 1, MAX - 1 },
+		/* a caller may set a window that the law never reaches */
+		{ 1, 1, 0.25, 0.25, 1ULL << 63, ~0U, MAX },
+		{ 1, 1, 0.25, 0.25, 0, 1, ONE / 4 },
+		{ 1, 1, 0.25, 0.25, ONE / 8, 1, ONE * 3 / 8 },
+		{ 0.5, 0.25, 0.25, 0.1, Q24(0.1), 1, Q24(0.1) + ONE / 4 },
+	};
+
+	check_steps(ldcp_grant, steps, ARRAY_SIZE(steps));
 }
 
-TEST(grant__no_segments_are_none)
+TEST(revoke__steps)
+{
+	static const struct step steps[] = {
+		/* n beta */
+		{ 0.5, 0.25, 0.125, 0.125, 4 * ONE, 1, 4 * ONE - ONE / 4 },
+		{ 0.5, 0.25, 0.125, 0.125, 4 * ONE, 3, 4 * ONE - ONE * 3 / 4 },
+		{ 0.5, 0.25, 0.125, 0.125, 40000 * ONE, 80000, 20000 * ONE },
+		{ 0.5, 1, 0.125, 0.125, 4 * ONE, 1, 3 * ONE },
+		/* this law ends at 1 */
+		{ 0.5, 0.25, 0.125, 0.125, ONE + 1, 1, ONE },
+		{ 0.5, 0.25, 0.125, 0.125, ONE + ONE / 4 - 1, 1, ONE },
+		{ 0.5, 0.25, 0.125, 0.125, ONE + ONE / 4, 1, ONE },
+		{ 0.5, 0.25, 0.125, 0.125, ONE + ONE / 4 + 1, 1, ONE + 1 },
+		{ 0.5, 0.25, 0.125, 0.125, 2 * ONE, 100, ONE },
+		{ 0.5, 0.25, 0.125, 0.125, MAX, ~0U, ONE },
+		/* from 1 on it halves */
+		{ 0.5, 0.25, 0.0625, 0.0625, ONE, 1, ONE / 2 },
+		{ 0.5, 0.25, 0.0625, 0.0625, ONE - 1, 1, ONE / 2 - 1 },
+		{ 0.5, 0.25, 0.0625, 0.0625, ONE, 7, ONE / 2 },
+		{ 0.5, 0.25, 0.0625, 0.0625, ONE / 4, ~0U, ONE / 8 },
+		/* down to cw_min */
+		{ 0.5, 0.25, 0.3, 0.3, 2 * Q24(0.3) + 2, 1, Q24(0.3) + 1 },
+		{ 0.5, 0.25, 0.3, 0.3, 2 * Q24(0.3), 1, Q24(0.3) },
+		{ 0.5, 0.25, 0.3, 0.3, Q24(0.31), 1, Q24(0.3) },
+		{ 0.5, 0.25, 0.3, 0.3, Q24(0.3), 1, Q24(0.3) },
+		{ 0.5, 0.25, 1, 1, ONE, 1, ONE },
+		{ 0.5, 0.25, 1, 1, 2 * ONE, 9, ONE },
+		/* cw_min below gamma */
+		{ 0.5, 0.25, 0.25, 0.1, ONE / 4, 1, ONE / 8 },
+		{ 0.5, 0.25, 0.25, 0.1, ONE / 8, 1, Q24(0.1) },
+		{ 0.5, 0.25, 0.25, 0.1, Q24(0.1), 1, Q24(0.1) },
+		/* windows out of range */
+		{ 1, 1, 0.25, 0.25, 0, 1, ONE / 4 },
+		{ 1, 1, 0.25, 0.25, ONE / 8, 1, ONE / 4 },
+		{ 1, 1, 0.25, 0.25, 1ULL << 63, ~0U, (1ULL << 63) - (u64)~0U * ONE },
+	};
+
+	check_steps(ldcp_revoke, steps, ARRAY_SIZE(steps));
+}
+
+TEST(any__no_segments_are_none)
 {
 	struct ldcp_params p = params(1, 1, 1);
 	u64 seed = 5;
@@ -263,123 +321,14 @@ TEST(grant__no_segments_are_none)
 		assert_true(ldcp_grant(&p, cw, 0) == cw);
 		assert_true(ldcp_revoke(&p, cw, 0) == cw);
 	}
-	assert_true(ldcp_grant(&p, ONE, 0) == ONE);
 }
-
-TEST(grant__gamma_below_1_whatever_n)
-{
-	struct ldcp_params p = params(0.5, 0.5, 0.125);
-
-	assert_true(ldcp_grant(&p, ONE / 8, 1) == ONE / 4);
-	assert_true(ldcp_grant(&p, ONE / 8, 9) == ONE / 4);
-	assert_true(ldcp_grant(&p, ONE / 8, ~0U) == ONE / 4);
-	assert_true(ldcp_grant(&p, ONE - 1, 1) == ONE - 1 + ONE / 8);
-}
-
-TEST(grant__n_is_limited)
-{
-	struct ldcp_params p = params(1, 1, 1);
-	u64 most = ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX);
-
-	assert_true(most == 2 * ONE + LDCP_ACKED_MAX / 2 * ONE);
-	assert_true(ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX - 1) ==
-		    most - ONE / 2);
-	assert_true(ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX + 1) == most);
-	assert_true(ldcp_grant(&p, 2 * ONE, ~0U) == most);
-}
-
-TEST(grant__ends_at_the_largest_window)
-{
-	struct ldcp_params p = params(1, 1, 1);
-
-	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24, 1) == LDCP_CW_MAX_Q24);
-	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 1, LDCP_ACKED_MAX) ==
-		    LDCP_CW_MAX_Q24);
-	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 1, 1) == LDCP_CW_MAX_Q24);
-	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 2, 1) ==
-		    LDCP_CW_MAX_Q24 - 1);
-}
-
-/* A caller may set a window that the law never reaches. */
-TEST(any__windows_out_of_range_come_back)
-{
-	struct ldcp_params p = params(1, 1, 0.25);
-
-	assert_true(ldcp_grant(&p, 1ULL << 63, ~0U) == LDCP_CW_MAX_Q24);
-	assert_true(ldcp_grant(&p, 0, 1) == ONE / 4);
-	assert_true(ldcp_grant(&p, ONE / 8, 1) == ONE * 3 / 8);
-	assert_true(ldcp_revoke(&p, 0, 1) == ONE / 4);
-	assert_true(ldcp_revoke(&p, ONE / 8, 1) == ONE / 4);
-	assert_true(ldcp_revoke(&p, 1ULL << 63, ~0U) ==
-		    (1ULL << 63) - (u64)~0U * ONE);
-}
-
-TEST(revoke__n_beta)
-{
-	struct ldcp_params p = params(0.5, 0.25, 0.125);
-
-	assert_true(ldcp_revoke(&p, 4 * ONE, 1) == 4 * ONE - ONE / 4);
-	assert_true(ldcp_revoke(&p, 4 * ONE, 3) == 4 * ONE - ONE * 3 / 4);
-	assert_true(ldcp_revoke(&p, 40000 * ONE, 80000) == 20000 * ONE);
-	p.beta_q24 = ONE;
-	assert_true(ldcp_revoke(&p, 4 * ONE, 1) == 3 * ONE);
-}
-
-TEST(revoke__first_law_ends_at_1)
-{
-	struct ldcp_params p = params(0.5, 0.25, 0.125);
-
-	assert_true(ldcp_revoke(&p, ONE + 1, 1) == ONE);
-	assert_true(ldcp_revoke(&p, ONE + ONE / 4 - 1, 1) == ONE);
-	assert_true(ldcp_revoke(&p, ONE + ONE / 4, 1) == ONE);
-	assert_true(ldcp_revoke(&p, ONE + ONE / 4 + 1, 1) == ONE + 1);
-	assert_true(ldcp_revoke(&p, 2 * ONE, 100) == ONE);
-	assert_true(ldcp_revoke(&p, LDCP_CW_MAX_Q24, ~0U) == ONE);
-}
-
-TEST(revoke__halves_from_1_on)
-{
-	struct ldcp_params p = params(0.5, 0.25, 0.0625);
-
-	assert_true(ldcp_revoke(&p, ONE, 1) == ONE / 2);
-	assert_true(ldcp_revoke(&p, ONE - 1, 1) == ONE / 2 - 1);
-	assert_true(ldcp_revoke(&p, ONE, 7) == ONE / 2);
-	assert_true(ldcp_revoke(&p, ONE / 4, ~0U) == ONE / 8);
-}
-
-TEST(revoke__ends_at_cw_min)
-{
-	struct ldcp_params p = params(0.5, 0.25, 0.3);
-
-	assert_true(ldcp_revoke(&p, 2 * Q24(0.3) + 2, 1) == Q24(0.3) + 1);
-	assert_true(ldcp_revoke(&p, 2 * Q24(0.3), 1) == Q24(0.3));
-	assert_true(ldcp_revoke(&p, Q24(0.31), 1) == Q24(0.3));
-	assert_true(ldcp_revoke(&p, Q24(0.3), 1) == Q24(0.3));
-	p.gamma_q24 = ONE;
-	p.cw_min_q24 = ONE;
-	assert_true(ldcp_revoke(&p, ONE, 1) == ONE);
-	assert_true(ldcp_revoke(&p, 2 * ONE, 9) == ONE);
-}
-
-TEST(revoke__ends_at_cw_min_below_gamma)
-{
-	struct ldcp_params p = params(0.5, 0.25, 0.25);
-
-	p.cw_min_q24 = Q24(0.1);
-	assert_true(ldcp_revoke(&p, ONE / 4, 1) == ONE / 8);
-	assert_true(ldcp_revoke(&p, ONE / 8, 1) == Q24(0.1));
-	assert_true(ldcp_revoke(&p, Q24(0.1), 1) == Q24(0.1));
-	assert_true(ldcp_grant(&p, Q24(0.1), 1) == Q24(0.1) + ONE / 4);
-}
-
-/* ---- Window: the draft's equations over the whole range ------------------------ */
 
 static const u32 constants_q24[] = {
 	1, 16777 /* 0.001 */, 1U << 20, 1U << 21, 1U << 22, 1U << 23,
 	15099494 /* 0.9 */, (1U << 24) - 1, 1U << 24
 };
 
-#define NR_CONSTANTS (sizeof(constants_q24) / sizeof(constants_q24[0]))
+#define NR_CONSTANTS (ARRAY_SIZE(constants_q24))
 
 static u32 some_constant(u64 *seed)
 {
@@ -393,8 +342,7 @@ static struct ldcp_params some_params(u64 *seed)
 	return (struct ldcp_params){ .alpha_q24 = some_constant(seed),
 				     .beta_q24 = some_constant(seed),
 				     .gamma_q24 = gamma_q24,
-				     .cw_min_q24 = min(some_constant(seed),
-						       gamma_q24) };
+				     .cw_min_q24 = min(some_constant(seed), gamma_q24) };
 }
 
 /* A random window from cw_min to the maximum; values next to 1 are more frequent. */
@@ -419,16 +367,14 @@ static long double seg(u64 q24)
 	return ldexpl(q24, -24);
 }
 
-static long double draft_grant(const struct ldcp_params *p, long double cw,
-			       u32 n)
+static long double draft_grant(const struct ldcp_params *p, long double cw, u32 n)
 {
 	if (cw < 1)
 		return cw + seg(p->gamma_q24);
 	return fminl(cw + n * seg(p->alpha_q24) / cw, 1 << 24);
 }
 
-static long double draft_revoke(const struct ldcp_params *p, long double cw,
-				u32 n)
+static long double draft_revoke(const struct ldcp_params *p, long double cw, u32 n)
 {
 	if (cw <= 1)
 		return fmaxl(seg(p->cw_min_q24), cw / 2);
@@ -449,8 +395,7 @@ TEST(any__as_the_draft_has_it)
 		/* the error is at most half of the last bit */
 		assert_near(seg(ldcp_grant(&p, cw, n)),
 			    draft_grant(&p, seg(cw), granted), 0x1p-25L);
-		assert_near(seg(ldcp_revoke(&p, cw, n)),
-			    draft_revoke(&p, seg(cw), n), 0x1p-25L);
+		assert_near(seg(ldcp_revoke(&p, cw, n)), draft_revoke(&p, seg(cw), n), 0x1p-25L);
 	}
 }
 
@@ -493,8 +438,7 @@ TEST(any__more_segments_more_change)
 		u32 less = 1 + random_below(&seed, n);
 
 		assert_true(ldcp_grant(&p, cw, n) >= ldcp_grant(&p, cw, less));
-		assert_true(ldcp_revoke(&p, cw, n) <=
-			    ldcp_revoke(&p, cw, less));
+		assert_true(ldcp_revoke(&p, cw, n) <= ldcp_revoke(&p, cw, less));
 	}
 }
 
@@ -517,8 +461,7 @@ TEST(grant__one_ack_of_n_or_n_acks)
 
 		for (k = 0; k < n; k++)
 			each = ldcp_grant(&p, each, 1);
-		assert_near(seg(one) - seg(each), second / 2,
-			    second / 2 + rounding);
+		assert_near(seg(one) - seg(each), second / 2, second / 2 + rounding);
 	}
 }
 
@@ -540,8 +483,6 @@ TEST(revoke__one_ack_of_n_is_n_acks)
 			assert_true(ldcp_revoke(&p, cw, n) == each);
 	}
 }
-
-/* ---- Window: convergence --------------------------------------------------------- */
 
 static bool random_mark(u64 *seed, double p)
 {
@@ -599,8 +540,7 @@ TEST(any__settles_with_random_marks)
 			double inverse = 0;
 
 			for (k = 0; k < 2000000; k++) {
-				cw = ack(&laws[j], cw,
-					 random_mark(&seed, marked[i]));
+				cw = ack(&laws[j], cw, random_mark(&seed, marked[i]));
 				inverse += 1 / seg(cw);
 			}
 			assert_near(k / inverse, want, want * 0.01);
@@ -646,8 +586,6 @@ TEST(any__settles_below_1_with_regular_marks)
 	assert_near(seg(cw), 2.0 / 16 * 4, 1e-5);
 }
 
-/* ---- Ticks below one segment ------------------------------------------------------- */
-
 TEST(tick_rtt__between_T_and_8_T)
 {
 	assert_true(ldcp_tick_rtt_ns(10000, 0) == 10000);
@@ -677,12 +615,10 @@ TEST(tick__parts_of_two_thirds)
 		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, 0)), from, 1);
 		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, 1U << 31)),
 			    (from + to) / 2, 1);
-		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, ~0U)), to,
-			    tick / 10000.0);
+		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, ~0U)), to, tick / 10000.0);
 	}
 	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0), tick * 16 / 3, 1);
-	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0xffff00U >> 1), tick * 6,
-		    tick / 10000.0);
+	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0xffff00U >> 1), tick * 6, tick / 10000.0);
 }
 
 /* The mean, the deviation, and the share of long ticks are those of an exponential distribution. */
@@ -699,8 +635,7 @@ TEST(tick__mean_is_rtt_over_cw)
 		u32 longer = 0;
 
 		for (k = 0; k < times; k++) {
-			double ns = ldcp_tick_ns(10000, Q24(cw[i]),
-						 random_u64(&seed) >> 32);
+			double ns = ldcp_tick_ns(10000, Q24(cw[i]), random_u64(&seed) >> 32);
 
 			assert_true(ns < 6.001 * want);
 			sum += ns;
@@ -721,11 +656,8 @@ TEST(tick__largest)
 	double want = 6.0 * rtt_ns * 1000;
 
 	assert_near(ldcp_tick_ns(rtt_ns, Q24(0.001), random), want, want * 0.0002);
-	assert_true(ldcp_tick_ns((1ULL << 40) - 1, ONE - 1, random) >
-		    5 * (1ULL << 40));
+	assert_true(ldcp_tick_ns((1ULL << 40) - 1, ONE - 1, random) > 5 * (1ULL << 40));
 }
-
-/* ---- Switch and senders together --------------------------------------------------- */
 
 #define FLOWS	8
 #define TRIP	64	/* packet times from the switch to the sender and back to the switch */
@@ -743,15 +675,10 @@ struct loop {
 		int flow;
 		bool mark;
 	} queue[QUEUE], back[TRIP];
-	u32 head;
-	u32 tail;
+	u32 head, tail;
 	u64 seed;
 	/* sums over packet times, and over ACKs */
-	double bytes;
-	double idle;
-	double acks[FLOWS];
-	double marks;
-	double inverse;
+	double bytes, idle, acks[FLOWS], marks, inverse;
 };
 
 static void loop_send(struct loop *l, int flow)
@@ -832,8 +759,6 @@ TEST(any__flows_share_a_switch)
 	assert_near(l.bytes / times, (5 + p * 20) * SIZE, SIZE);
 	assert_true(l.idle / times < 0.02);
 }
-
-/* ---- Zero-RTT bandwidth acquisition -------------------------------------------------- */
 
 TEST(is_low_priority__until_IW_is_complete)
 {

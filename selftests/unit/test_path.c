@@ -8,16 +8,11 @@
  * of requests, and W follows the load of any link within a stated number of
  * round trips, whatever queues the other links have.
  */
-#include <string.h>
-
 #include "algo.h"
 #include <hpcc/law/phase.h>
 #include <hpcc/wire/stamp.h>
 
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define MSS		1000
-
-/* ---- phases ------------------------------------------------------------------ */
 
 /* The longest interval between two requests that address the same hop, in requests. */
 static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
@@ -51,8 +46,7 @@ TEST(phase_next__equal_requests_take_a_round_each)
 
 	for (hops = 1; hops <= HPCC_HOPS_MAX; hops++)
 		for (n = 2; n <= 4; n++)
-			assert_int_equal(longest_wait(hops, &n, 1, 1000),
-					 (hops + n - 1) / n);
+			assert_int_equal(longest_wait(hops, &n, 1, 1000), (hops + n - 1) / n);
 	for (hops = 1, n = 1; hops <= HPCC_PHASES; hops++)
 		assert_int_equal(longest_wait(hops, &n, 1, 1000), hops);
 	/* hops 1 .. 8 one by one, then 7 .. 9, 10 .. 12, 13 .. 15 */
@@ -90,8 +84,6 @@ TEST(phase_next__begins_again)
 	assert_int_equal(hpcc_phase_next(&asked, 0, 3), 1);
 	assert_int_equal(asked, 0);
 }
-
-/* ---- quiet hops ---------------------------------------------------------------- */
 
 static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
 {
@@ -181,8 +173,6 @@ TEST(phase_quiet__as_switches_write)
 			assert_int_equal((told | quiet) >> i & 1, 1);
 	}
 }
-
-/* ---- a path -------------------------------------------------------------------- */
 
 /**
  * struct hop - a link
@@ -297,14 +287,11 @@ static void path_stamp(struct path *path, u8 *option)
 	for (i = 0; i < path->hops; i++) {
 		const struct hop *h = &path->hop[i];
 		struct hpcc_stamp s = {
-			.node = i + 1,
-			.ts_ns = path->now,
-			.tx_ns = h->tx,
+			.node = i + 1, .ts_ns = path->now, .tx_ns = h->tx,
 			.qlen_ns = h->queue + h->burst,
 		};
 
-		if (hpcc_stamp_option(option, option[1], &s) == HPCC_UNSTAMPED_FULL &&
-		    h->replaces)
+		if (hpcc_stamp_option(option, option[1], &s) == HPCC_UNSTAMPED_FULL && h->replaces)
 			replace(option, &s);
 	}
 }
@@ -348,8 +335,7 @@ static void path_ack(struct path *path, const u8 *option, u32 end_seq)
 			continue;
 		l = &path->a.L[r.hop - 1];
 		s[n++] = (struct hpcc_sample){
-			.hop = r.hop,
-			.tag = r.tag,
+			.hop = r.hop, .tag = r.tag,
 			.ts = hpcc_counter_extend(l->valid ? l->ts : 1 << 30 | r.ts, r.ts),
 			.tx = hpcc_counter_extend(l->valid ? l->tx : 1 << 30 | r.tx, r.tx),
 			.qlen = r.qlen,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* <hpcc/law/newint.h>: the records of a REPORT, NewINT, and when W is reported. */
+#define TEST_SETUP begin_with_defaults
 #include "algo.h"
 #include <hpcc/law/newint.h>
 
@@ -8,40 +9,59 @@ static const struct hpcc_newint_params TOLD = {
 	.W_min = 16, .W = 65536, .W_ai = 134218,	/* W_init / 2000 */
 };
 
-/* A receiver that computes W with @q from time @now on, after the first record of one link. */
-static struct hpcc_newint begun_at(const struct hpcc_newint_params *q, u64 now)
+/* A receiver that computes W with parameters q. */
+static struct hpcc_newint_params q;
+static struct hpcc_newint r;
+
+/* Begin at time @now, after the first record of one link. */
+static void begin(u64 now)
 {
 	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000, .tx = 500000 };
-	struct hpcc_newint r;
 
 	memset(&r, 0xff, sizeof(r));
 	r.algo.L = new_links(HPCC_HOPS_MAX);
 	r.algo.nr = HPCC_HOPS_MAX;
 	r.algo.end = 0;
-	hpcc_newint_begin(&r, q, now);
+	hpcc_newint_begin(&r, &q, now);
 	assert_int_equal(hpcc_newint_sample(&r, &s, 1, now),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
-	return r;
 }
 
-static struct hpcc_newint begun_with_defaults(void)
+static int begin_with_defaults(void **state)
 {
-	return begun_at(&TOLD, 0);
+	q = TOLD;
+	begin(0);
+	return 0;
 }
 
-static u32 step(struct hpcc_newint *r, u64 now, u64 dts, u64 dtx, u64 qlen)
+static u32 step(u64 now, u64 dts, u64 dtx, u64 qlen)
 {
-	const struct hpcc_sample s = next(&r->algo, dts, dtx, qlen);
+	const struct hpcc_sample s = next(&r.algo, dts, dtx, qlen);
 
-	return hpcc_newint_sample(r, &s, 1, now);
+	return hpcc_newint_sample(&r, &s, 1, now);
 }
 
-static double part(const struct hpcc_newint *r)
+/* The next records of two links. */
+static struct hpcc_sample s[2];
+
+static void two_links(void)
 {
-	return (double)r->algo.W_q16 / HPCC_NEWINT_W_INIT_Q16;
+	s[0] = (struct hpcc_sample){ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 };
+	s[1] = (struct hpcc_sample){ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 };
+	hpcc_newint_sample(&r, s, 2, 5000);
 }
 
-/* ---- Records ---------------------------------------------------------------- */
+/* Change the next record of this link. */
+static void advance(u32 link, u64 dts, u64 dtx)
+{
+	s[link].ts += dts;
+	s[link].tx += dtx;
+}
+
+static double part(void)
+{
+	return (double)r.algo.W_q16 / HPCC_NEWINT_W_INIT_Q16;
+}
 
 TEST(params__bytes)
 {
@@ -54,37 +74,26 @@ TEST(params__bytes)
 
 TEST(params__there_and_back)
 {
-	u64 seed = 1;
+	struct hpcc_newint_params got;
+	u64 seed = 1, words[2];
 	u32 i;
 
 	for (i = 0; i < 100000; i++) {
-		struct hpcc_newint_params q = {
+		q = (struct hpcc_newint_params){
 			.id = random_below(&seed, 16),
-			.T_ns = random_below(&seed, 4) ?
-				1000 + random_below(&seed, 999999001) : 0,
+			.T_ns = random_below(&seed, 4) ? 1000 + random_below(&seed, 999999001) : 0,
 			.eta_permille = 1 + random_below(&seed, 1000),
-			.max_stage = random_u64(&seed),
-			.settle = random_below(&seed, 65),
-			.per_rtt = random_below(&seed, 2),
-			.W_min = 1 + random_below(&seed, 2047),
-			.W = 1 + random_below(&seed, 65536),
-			.W_ai = random_below(&seed, 1 << 28),
+			.max_stage = random_u64(&seed), .settle = random_below(&seed, 65),
+			.per_rtt = random_below(&seed, 2), .W_min = 1 + random_below(&seed, 2047),
+			.W = 1 + random_below(&seed, 65536), .W_ai = random_below(&seed, 1 << 28),
 			.alone = random_below(&seed, 2),
-		}, got;
-		u64 words[2];
-
+		};
 		hpcc_newint_params_pack(&q, words);
 		assert_true(hpcc_newint_params_unpack(words, &got));
-		assert_int_equal(got.id, q.id);
-		assert_int_equal(got.T_ns, q.T_ns);
-		assert_int_equal(got.eta_permille, q.eta_permille);
-		assert_int_equal(got.max_stage, q.max_stage);
-		assert_int_equal(got.settle, q.settle);
-		assert_int_equal(got.per_rtt, q.per_rtt);
-		assert_int_equal(got.W_min, q.W_min);
-		assert_int_equal(got.W, q.W);
-		assert_int_equal(got.W_ai, q.W_ai);
-		assert_int_equal(got.alone, q.alone);
+		assert_true(got.id == q.id && got.T_ns == q.T_ns && got.max_stage == q.max_stage &&
+			    got.eta_permille == q.eta_permille && got.settle == q.settle &&
+			    got.per_rtt == q.per_rtt && got.W_min == q.W_min && got.W == q.W &&
+			    got.W_ai == q.W_ai && got.alone == q.alone);
 		assert_int_equal(hpcc_newint_W_ai_alone(words), q.alone ? (u64)q.W_ai << 18 : 0);
 	}
 }
@@ -110,7 +119,7 @@ TEST(params__out_of_range)
 
 	hpcc_newint_params_pack(&TOLD, words);
 	assert_true(hpcc_newint_params_unpack(words, &got));
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		bad[0] = words[0] ^ cases[i].change[0];
 		bad[1] = words[1] ^ cases[i].change[1];
 		assert_false(hpcc_newint_params_unpack(bad, &got));
@@ -150,9 +159,7 @@ TEST(window__there_and_back)
 
 	assert_int_equal(hpcc_window_pack(&w), 0x190012343fffffffULL);
 	assert_true(hpcc_window_unpack(hpcc_window_pack(&w), &got));
-	assert_int_equal(got.id, 9);
-	assert_int_equal(got.seq, 0x1234);
-	assert_int_equal(got.W, 0x3fffffff);
+	assert_true(got.id == 9 && got.seq == 0x1234 && got.W == 0x3fffffff);
 	assert_true(hpcc_window_unpack(0x1900123400000000ULL | HPCC_WINDOW_ONE, &got));
 	assert_false(hpcc_window_unpack(0x1900123440000001ULL, &got));
 	assert_false(hpcc_window_unpack(0x1900123400000000ULL, &got));
@@ -187,39 +194,25 @@ TEST(window__bytes)
 	assert_int_equal(hpcc_window_bytes(&w, &p), BYTES(W_MIN));
 }
 
-/* ---- NewINT ------------------------------------------------------------------- */
-
 TEST(newint_begin__W)
 {
-	struct hpcc_newint_params q = TOLD;
-	struct hpcc_newint r;
-
 	q.W = 32768;
-	r = begun_at(&q, 77);
-	assert_near(part(&r), 0.5, 1e-9);
+	begin(77);
+	assert_near(part(), 0.5, 1e-9);
 	assert_int_equal(r.algo.Wc_q16, r.algo.W_q16);
 	assert_near((double)r.params.W_min_q16 / HPCC_NEWINT_W_INIT_Q16, 1.0 / 1024, 1e-9);
 	assert_near((double)r.params.W_ai_q16 / HPCC_NEWINT_W_INIT_Q16, 0.0005, 1e-8);
 	q.W = 1;
-	r = begun_at(&q, 77);
+	begin(77);
 	assert_int_equal(r.algo.W_q16, r.params.W_min_q16);
 }
 
 /* New parameters: the state of links is kept, and a new round trip begins. */
 TEST(newint_begin__again)
 {
-	struct hpcc_newint r = begun_with_defaults();
-	struct hpcc_newint_params q = TOLD;
-	struct hpcc_sample s[2] = {
-		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
-		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
-	};
-
-	hpcc_newint_sample(&r, s, 2, 5000);
-	s[0].ts += 5000;
-	s[0].tx += 2500;
-	s[1].ts += 5000;
-	s[1].tx += 6000;
+	two_links();
+	advance(0, 5000, 2500);
+	advance(1, 5000, 6000);
 	s[1].qlen = 7000;
 	hpcc_newint_sample(&r, s, 2, 10000);
 	hpcc_newint_report(&r, 10000);
@@ -230,17 +223,14 @@ TEST(newint_begin__again)
 	assert_true(hpcc_newint_fell(&r));
 	assert_int_equal(r.queue, 0);
 	/* Only the link with less load has a new record: U does not follow it. */
-	s[0].ts += 5000;
-	s[0].tx += 2500;
+	advance(0, 5000, 2500);
 	assert_false(hpcc_newint_sample(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
 	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);
-	s[0].ts += 1;
-	s[0].tx += 1;
-	s[1].ts += 5000;
-	s[1].tx += 5000;
+	advance(0, 1, 1);
+	advance(1, 5000, 5000);
 	assert_true(hpcc_newint_sample(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.algo.W_q16, r.algo.Wc_q16);
-	assert_in_range(part(&r) * 1000, 400, 480);
+	assert_in_range(part() * 1000, 400, 480);
 }
 
 /* The law is that of NewAck, if for NewAck an ACK ends a round trip as soon as T and the time of
@@ -248,7 +238,6 @@ TEST(newint_begin__again)
  */
 TEST(newint_sample__as_new_ack)
 {
-	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_algo a = copy_of(&r.algo);
 	u64 seed = 3, now = 0, ended = 0, queue = 0;
 	u32 i, fulls = 0;
@@ -279,32 +268,26 @@ TEST(newint_sample__as_new_ack)
 
 TEST(newint_sample__T)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
-	assert_false(step(&r, 10000, 10000, 9000, 0) & HPCC_ACK_UPDATE);
-	assert_true(step(&r, 10001, 1, 1, 0) & HPCC_ACK_UPDATE);
+	assert_false(step(10000, 10000, 9000, 0) & HPCC_ACK_UPDATE);
+	assert_true(step(10001, 1, 1, 0) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.last_update, 10001);
 }
 
 /* Data that the sender transmits with a new W wait behind the queue of that time. */
 TEST(newint_sample__queue)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
-	step(&r, 6000, 6000, 6000, 50000);
-	assert_true(step(&r, 12000, 6000, 6000, 50000) & HPCC_ACK_UPDATE);
+	step(6000, 6000, 6000, 50000);
+	assert_true(step(12000, 6000, 6000, 50000) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.queue, 50000);
-	assert_false(step(&r, 72000, 60000, 60000, 40000) & HPCC_ACK_UPDATE);
-	assert_true(step(&r, 72001, 1, 1, 40000) & HPCC_ACK_UPDATE);
+	assert_false(step(72000, 60000, 60000, 40000) & HPCC_ACK_UPDATE);
+	assert_true(step(72001, 1, 1, 40000) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.queue, 40000);
 }
 
 TEST(newint_sample__queue_is_bounded)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
-	step(&r, 6000, 6000, 6000, ~0ULL >> 8);
-	assert_true(step(&r, 12000, 6000, 6000, ~0ULL >> 8) & HPCC_ACK_UPDATE);
+	step(6000, 6000, 6000, ~0ULL >> 8);
+	assert_true(step(12000, 6000, 6000, ~0ULL >> 8) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.queue, HPCC_NEWINT_QUEUE_T * 10000);
 	assert_int_equal(r.queue, 640000);
 	r.algo.L[1] = r.algo.L[0];
@@ -320,52 +303,38 @@ TEST(newint_sample__queue_is_bounded)
 
 TEST(newint_sample__settle)
 {
-	struct hpcc_newint_params q = TOLD;
-	struct hpcc_newint r;
-
 	q.max_stage = 0;
-	r = begun_at(&q, 0);
-	assert_false(step(&r, 29999, 29999, 20000, 0) & HPCC_ACK_UPDATE);
-	assert_true(step(&r, 30000, 1, 1, 0) & HPCC_ACK_UPDATE);
+	begin(0);
+	assert_false(step(29999, 29999, 20000, 0) & HPCC_ACK_UPDATE);
+	assert_true(step(30000, 1, 1, 0) & HPCC_ACK_UPDATE);
 }
 
 TEST(newint_sample__per_rtt)
 {
-	struct hpcc_newint_params q = TOLD;
-	struct hpcc_newint r;
-
 	q.per_rtt = true;
-	r = begun_at(&q, 0);
-	step(&r, 5000, 5000, 5000, 50000);
-	step(&r, 10000, 5000, 5000, 50000);
-	assert_near(part(&r), 1, 1e-9);
-	step(&r, 10001, 1, 1, 50000);
-	assert_in_range(part(&r) * 1000, 100, 500);
+	begin(0);
+	step(5000, 5000, 5000, 50000);
+	step(10000, 5000, 5000, 50000);
+	assert_near(part(), 1, 1e-9);
+	step(10001, 1, 1, 50000);
+	assert_in_range(part() * 1000, 100, 500);
 }
-
-/* ---- CE ------------------------------------------------------------------------- */
 
 TEST(newint_reduce__once_in_a_round_trip)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	hpcc_newint_reduce(&r, 3, 1);
-	assert_near(part(&r), 0.875, 1e-9);
+	assert_near(part(), 0.875, 1e-9);
 	hpcc_newint_reduce(&r, 3, 10001);
-	assert_near(part(&r), 0.875, 1e-9);
+	assert_near(part(), 0.875, 1e-9);
 	r.queue = 5000;
 	hpcc_newint_reduce(&r, 3, 15001);
-	assert_near(part(&r), 0.875, 1e-9);
+	assert_near(part(), 0.875, 1e-9);
 	hpcc_newint_reduce(&r, 3, 15002);
-	assert_near(part(&r), 0.875 * 0.875, 1e-9);
+	assert_near(part(), 0.875 * 0.875, 1e-9);
 }
-
-/* ---- When W is reported ----------------------------------------------------------- */
 
 TEST(newint_due__first)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	assert_true(hpcc_newint_due(&r, 0) && hpcc_newint_fell(&r));
 	assert_int_equal(hpcc_newint_report(&r, 0), HPCC_WINDOW_ONE);
 	assert_false(hpcc_newint_due(&r, 1000000));
@@ -373,16 +342,14 @@ TEST(newint_due__first)
 
 TEST(newint_due__once_in_T)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	hpcc_newint_report(&r, 5000);
-	assert_true(step(&r, 10001, 10001, 9000, 0) & HPCC_ACK_UPDATE);
+	assert_true(step(10001, 10001, 9000, 0) & HPCC_ACK_UPDATE);
 	assert_false(hpcc_newint_due(&r, 14999));
 	assert_true(hpcc_newint_due(&r, 15000));
 	assert_false(hpcc_newint_fell(&r));
 	hpcc_newint_report(&r, 15000);
 	/* Wc was not synchronised since the last report: the next report is due after 4 T. */
-	step(&r, 16000, 6000, 5000, 0);
+	step(16000, 6000, 5000, 0);
 	assert_false(hpcc_newint_due(&r, 54999));
 	assert_true(hpcc_newint_due(&r, 55000));
 }
@@ -390,33 +357,22 @@ TEST(newint_due__once_in_T)
 /* If no more records arrive, W is not reported again. */
 TEST(newint_due__measured)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
-	step(&r, 10001, 10001, 9000, 0);
+	step(10001, 10001, 9000, 0);
 	hpcc_newint_report(&r, 20000);
 	assert_false(hpcc_newint_due(&r, 1000000));
-	step(&r, 990000, 989999, 900000, 0);
+	step(990000, 989999, 900000, 0);
 	assert_true(hpcc_newint_due(&r, 1000000));
 }
 
 /* T has passed without a record of the link that limits W, so Wc was not synchronised. */
 TEST(newint_due__another_link)
 {
-	struct hpcc_newint r = begun_with_defaults();
-	struct hpcc_sample s[2] = {
-		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
-		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
-	};
-
-	hpcc_newint_sample(&r, s, 2, 5000);
-	s[0].ts += 6000;
-	s[0].tx += 3000;
-	s[1].ts += 6000;
-	s[1].tx += 5400;
+	two_links();
+	advance(0, 6000, 3000);
+	advance(1, 6000, 5400);
 	assert_true(hpcc_newint_sample(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
 	hpcc_newint_report(&r, 11000);
-	s[0].ts += 11000;
-	s[0].tx += 3000;
+	advance(0, 11000, 3000);
 	assert_int_equal(hpcc_newint_sample(&r, s, 1, 22000), 0);
 	assert_false(hpcc_newint_due(&r, 22000));
 	assert_true(hpcc_newint_due(&r, 51000));
@@ -424,8 +380,6 @@ TEST(newint_due__another_link)
 
 TEST(newint_due__a_fall)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	hpcc_newint_report(&r, 0);
 	r.algo.W_q16 = HPCC_NEWINT_W_INIT_Q16 - HPCC_NEWINT_W_INIT_Q16 / 8;
 	assert_false(hpcc_newint_fell(&r) || hpcc_newint_due(&r, 1));
@@ -435,10 +389,8 @@ TEST(newint_due__a_fall)
 
 TEST(newint_due__CE)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	hpcc_newint_report(&r, 0);
-	step(&r, 500, 500, 400, 0);
+	step(500, 500, 400, 0);
 	hpcc_newint_reduce(&r, 3, 1000);
 	assert_false(hpcc_newint_due(&r, 9999));
 	assert_true(hpcc_newint_due(&r, 10000));
@@ -446,8 +398,6 @@ TEST(newint_due__CE)
 
 TEST(newint_report__at_least_1)
 {
-	struct hpcc_newint r = begun_with_defaults();
-
 	r.algo.W_q16 = 1;
 	assert_int_equal(hpcc_newint_report(&r, 0), 1);
 }

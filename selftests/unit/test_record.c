@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Unit tests of <hpcc/wire/record.h>, in the order of its functions. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "test.h"
 #include <hpcc/wire/record.h>
@@ -71,8 +69,7 @@ TEST(qlen_encode__exact_below_512)
 	u32 units;
 
 	for (units = 0; units < 512; units++)
-		assert_int_equal(hpcc_qlen_decode(hpcc_qlen_encode(units)),
-				 units);
+		assert_int_equal(hpcc_qlen_decode(hpcc_qlen_encode(units)), units);
 }
 
 TEST(qlen_encode__nearest)
@@ -121,8 +118,7 @@ TEST(qlen_decode__every_code_encodes_to_itself)
 	u32 code;
 
 	for (code = 0; code < 1U << HPCC_QLEN_BITS; code++)
-		assert_int_equal(hpcc_qlen_encode(hpcc_qlen_decode(code)),
-				 code);
+		assert_int_equal(hpcc_qlen_encode(hpcc_qlen_decode(code)), code);
 }
 
 TEST(qlen_decode__ignores_higher_bits)
@@ -138,10 +134,8 @@ TEST(counter_extend__ahead_and_behind)
 	assert_true(hpcc_counter_extend(last, 1000) == last);
 	assert_true(hpcc_counter_extend(last, 1001) == last + 1);
 	assert_true(hpcc_counter_extend(last, 999) == last - 1);
-	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19) - 1) ==
-		    last + (1 << 19) - 1);
-	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19)) ==
-		    last - (1 << 19));
+	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19) - 1) == last + (1 << 19) - 1);
+	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19)) == last - (1 << 19));
 }
 
 TEST(counter_extend__across_the_wrap)
@@ -151,8 +145,7 @@ TEST(counter_extend__across_the_wrap)
 	assert_true(hpcc_counter_extend(wrap - 1, 0) == wrap);
 	assert_true(hpcc_counter_extend(wrap - 1, 5) == wrap + 5);
 	assert_true(hpcc_counter_extend(wrap, HPCC_COUNTER_MASK) == wrap - 1);
-	assert_true(hpcc_counter_extend(wrap + 3, HPCC_COUNTER_MASK - 1) ==
-		    wrap - 2);
+	assert_true(hpcc_counter_extend(wrap + 3, HPCC_COUNTER_MASK - 1) == wrap - 2);
 }
 
 TEST(counter_extend__follows_any_walk)
@@ -163,8 +156,7 @@ TEST(counter_extend__follows_any_walk)
 	for (i = 0; i < 100000; i++) {
 		u64 next = last + random_below(&seed, 1 << 20) - (1 << 19);
 
-		assert_true(hpcc_counter_extend(last, next & HPCC_COUNTER_MASK) ==
-			    next);
+		assert_true(hpcc_counter_extend(last, next & HPCC_COUNTER_MASK) == next);
 		/* higher bits of the raw value do not matter */
 		assert_true(hpcc_counter_extend(last, (u32)next) == next);
 		last = next;
@@ -260,7 +252,7 @@ TEST(identity_encode__real_rates_are_exact)
 	};
 	u32 i;
 
-	for (i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(rates); i++)
 		assert_true(identity_bps(rates[i]) == rates[i]);
 }
 
@@ -283,8 +275,7 @@ TEST(identity_encode__relative_error)
 	int i;
 
 	for (i = 0; i < 100000; i++) {
-		u64 bps = random_below(&seed, 4194303499999999ULL >>
-				       random_below(&seed, 40));
+		u64 bps = random_below(&seed, 4194303499999999ULL >> random_below(&seed, 40));
 		u64 got = identity_bps(bps);
 		u64 error = got > bps ? got - bps : bps - got;
 
@@ -296,8 +287,7 @@ TEST(identity_encode__relative_error)
 TEST(identity_encode__saturates)
 {
 	assert_true(identity_bps(~0ULL) == 4194303000000000000ULL);
-	assert_true(identity_bps(5000000000000000000ULL) ==
-		    4194303000000000000ULL);
+	assert_true(identity_bps(5000000000000000000ULL) == 4194303000000000000ULL);
 }
 
 TEST(identity_encode__cuts_off_what_does_not_fit)
@@ -343,10 +333,8 @@ TEST(identity_decode__round_trip)
 
 		hpcc_identity_encode(p, &id);
 		hpcc_identity_decode(p, &got);
-		assert_int_equal(got.hop, id.hop);
-		assert_int_equal(got.node, id.node);
-		assert_int_equal(got.port, id.port);
-		assert_true(got.bps == id.bps);
+		assert_true(got.hop == id.hop && got.node == id.node && got.port == id.port &&
+			    got.bps == id.bps);
 	}
 }
 
@@ -382,8 +370,7 @@ TEST(opt_decode__round_trip)
 		struct hpcc_opt got;
 
 		hpcc_opt_encode(p, KIND, &opt);
-		if (hpcc_opt_decode(p, p[1], &got) ||
-		    memcmp(&opt, &got, sizeof(opt)))
+		if (hpcc_opt_decode(p, p[1], &got) || memcmp(&opt, &got, sizeof(opt)))
 			fail();
 	}
 }
@@ -396,14 +383,12 @@ TEST(opt_decode__every_length)
 		const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 		u8 head[HPCC_OPT_HEAD_LEN];
 		struct hpcc_opt got;
-		bool good = len == 4 || len == 12 || len == 20 || len == 28 ||
-			    len == 36;
+		bool good = len == 4 || len == 12 || len == 20 || len == 28 || len == 36;
 		u8 *p;
 
 		hpcc_opt_encode(head, KIND, &opt);
 		p = heap_copy(head, len < sizeof(head) ? len : sizeof(head));
-		assert_int_equal(hpcc_opt_decode(p, len, &got),
-				 good ? 0 : -EINVAL);
+		assert_int_equal(hpcc_opt_decode(p, len, &got), good ? 0 : -EINVAL);
 		if (good)
 			assert_int_equal(got.nr, (len - 4) / 8);
 		free(p);
@@ -428,6 +413,15 @@ static const u8 walk[] = {
 	KIND, 4, 0x40, 0,
 	0, KIND, 4,
 };
+
+/* End of the option that was found last. */
+static u32 pos;
+
+static int first_opt(const u8 *opts, u32 len, u8 kind)
+{
+	pos = 0;
+	return hpcc_opt_next(opts, len, &pos, kind);
+}
 
 /* Return the result for an option with these words. */
 static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
@@ -485,9 +479,7 @@ TEST(opt_misfits__quiet_hops_of_echoes)
 
 TEST(opt_next__finds_each)
 {
-	u32 pos = 0;
-
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 12);
+	assert_int_equal(first_opt(walk, sizeof(walk), KIND), 12);
 	assert_int_equal(pos, 16);
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 27);
 	assert_int_equal(pos, 31);
@@ -499,18 +491,14 @@ TEST(opt_next__finds_each)
 
 TEST(opt_next__other_kinds)
 {
-	u32 pos = 0;
-
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 5), 17);
+	assert_int_equal(first_opt(walk, sizeof(walk), 5), 17);
 	assert_int_equal(pos, 27);
-	pos = 0;
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 254), -ENOENT);
+	assert_int_equal(first_opt(walk, sizeof(walk), 254), -ENOENT);
 }
 
 TEST(opt_next_of__either_kind)
 {
-	u32 pos = 0;
-
+	pos = 0;
 	assert_int_equal(hpcc_opt_next_of(walk, sizeof(walk), &pos, 254, 5), 17);
 	pos = 0;
 	assert_int_equal(hpcc_opt_next_of(walk, sizeof(walk), &pos, KIND, 5), 12);
@@ -526,28 +514,22 @@ TEST(opt_next__timestamps)
 	static const u8 at_8[] = {
 		9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0,
 	};
-	u32 pos = 0;
 
-	assert_int_equal(hpcc_opt_next(alone, sizeof(alone), &pos, KIND), -ENOENT);
+	assert_int_equal(first_opt(alone, sizeof(alone), KIND), -ENOENT);
 	assert_int_equal(pos, 12);
-	pos = 0;
-	assert_int_equal(hpcc_opt_next(alone, 11, &pos, KIND), -EINVAL);
-	pos = 0;
-	assert_int_equal(hpcc_opt_next(longer, sizeof(longer), &pos, KIND), -ENOENT);
-	pos = 0;
-	assert_int_equal(hpcc_opt_next(at_8, sizeof(at_8), &pos, KIND), 16);
+	assert_int_equal(first_opt(alone, 11, KIND), -EINVAL);
+	assert_int_equal(first_opt(longer, sizeof(longer), KIND), -ENOENT);
+	assert_int_equal(first_opt(at_8, sizeof(at_8), KIND), 16);
 }
 
 TEST(opt_next__no_options)
 {
 	static const u8 nops[] = { 1, 1, 1, 1 };
 	u8 *none = heap_copy(nops, 0);
-	u32 pos = 0;
 
-	assert_int_equal(hpcc_opt_next(none, 0, &pos, KIND), -ENOENT);
+	assert_int_equal(first_opt(none, 0, KIND), -ENOENT);
 	free(none);
-	pos = 0;
-	assert_int_equal(hpcc_opt_next(nops, sizeof(nops), &pos, KIND), -ENOENT);
+	assert_int_equal(first_opt(nops, sizeof(nops), KIND), -ENOENT);
 }
 
 TEST(opt_next__every_truncation)
@@ -556,12 +538,11 @@ TEST(opt_next__every_truncation)
 
 	for (len = 0; len < sizeof(walk); len++) {
 		u8 *p = heap_copy(walk, len);
-		u32 pos = 0;
 		int at, want;
 
 		/* Truncated within an option; the timestamps are bytes 2 to 12. */
 		want = len > 15 ? 12 : len > 2 && len != 12 ? -EINVAL : -ENOENT;
-		at = hpcc_opt_next(p, len, &pos, KIND);
+		at = first_opt(p, len, KIND);
 		assert_int_equal(at, want);
 		if (at >= 0)
 			assert_int_equal(pos, 16);
@@ -574,9 +555,8 @@ TEST(opt_next__length_under_2)
 	static const u8 len0[] = { 8, 0, 1, 1 };
 	static const u8 len1[] = { KIND, 1, 1, 1 };
 	static const u8 len2[] = { KIND, 2, 1, 1 };
-	u32 pos = 0;
 
-	assert_int_equal(hpcc_opt_next(len0, 4, &pos, KIND), -EINVAL);
+	assert_int_equal(first_opt(len0, 4, KIND), -EINVAL);
 	assert_int_equal(hpcc_opt_next(len1, 4, &pos, KIND), -EINVAL);
 	assert_int_equal(pos, 0);
 	assert_int_equal(hpcc_opt_next(len2, 4, &pos, KIND), 0);
@@ -597,12 +577,10 @@ TEST(opt_next__any_bytes)
 		u32 k;
 
 		for (k = 0; k < len; k++)
-			bytes[k] = random_below(&seed, 3) ?
-				   random_below(&seed, 12) : KIND;
+			bytes[k] = random_below(&seed, 3) ? random_below(&seed, 12) : KIND;
 		p = heap_copy(bytes, len);
 		while ((at = hpcc_opt_next(p, len, &pos, KIND)) >= 0) {
-			assert_true((u32)at >= before && pos >= (u32)at + 2 &&
-				    pos <= len);
+			assert_true((u32)at >= before && pos >= (u32)at + 2 && pos <= len);
 			assert_int_equal(p[at], KIND);
 			assert_int_equal(p[at + 1], pos - at);
 			before = pos;
@@ -640,8 +618,7 @@ TEST(syn_opt_find__round_trip)
 			u8 p[HPCC_SYN_OPT_LEN];
 
 			hpcc_syn_opt_encode(p, KIND, exid, caps);
-			assert_int_equal(hpcc_syn_opt_find(p, sizeof(p), KIND,
-							   exid), caps);
+			assert_int_equal(hpcc_syn_opt_find(p, sizeof(p), KIND, exid), caps);
 		}
 }
 
@@ -672,8 +649,7 @@ TEST(syn_opt_find__every_length)
 	for (len = 2; len <= 40; len++) {
 		hpcc_syn_opt_encode(opts, KIND, EXID, 1);
 		opts[1] = len;
-		assert_int_equal(syn_find(opts, len),
-				 len < 4 ? -ENOENT : len == 6 ? 1 : -EINVAL);
+		assert_int_equal(syn_find(opts, len), len < 4 ? -ENOENT : len == 6 ? 1 : -EINVAL);
 		/* cut short */
 		assert_int_equal(syn_find(opts, len - 1), -EINVAL);
 	}

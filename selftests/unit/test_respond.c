@@ -3,104 +3,94 @@
  * The packet with which a switch reports its queue to a sender (hpcc/wire/respond.h): each byte,
  * and the requests that get no such packet. The test computes checksums in full.
  */
-#include <stdlib.h>
-#include <string.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/wire/respond.h>
 
 #define KIND	253
 
 static const struct hpcc_stamp port = {
-	.node = 7,
-	.port = 2,
-	.ts_ns = 0x12345 << 3,
-	.tx_ns = 0x6789a << 3,
-	.qlen_ns = 300 << 3,
+	.node = 7, .port = 2, .ts_ns = 0x12345 << 3, .tx_ns = 0x6789a << 3, .qlen_ns = 300 << 3,
 };
 
 /* Properties of a request: Ethernet header and VLAN tag, IP version, TCP flags, type and hops. */
 struct shape {
-	bool ethernet;
-	bool tagged;
-	u8 version;
-	u8 flags;
-	u8 type;
-	u8 hops;
+	bool ethernet, tagged;
+	u8 version, flags, type, hops;
 };
 
 static const struct shape plain = {
 	.ethernet = true, .version = 4, .flags = 0x18, .type = HPCC_OPT_FORWARD, .hops = 2,
 };
 
-static u32 put(u8 *p, u32 at, const char *bytes, u32 n)
+/* Each test begins with this shape. request() builds the request, respond() the response. */
+static struct shape s;
+static struct hpcc_opt_location place;
+static struct hpcc_trigger a, b;
+static u8 p[200], *response;
+
+static int begin(void **state)
+{
+	s = plain;
+	return 0;
+}
+
+static u32 put(u32 at, const char *bytes, u32 n)
 {
 	memcpy(p + at, bytes, n);
 	return at + n;
 }
 
 /* A request: a segment with timestamps, an option with two slots, and 5 bytes of data. */
-static u32 request(u8 *p, const struct shape *s, struct hpcc_opt_location *place)
+static u32 request(void)
 {
 	struct hpcc_frame f = { .p = p, .proto = HPCC_PROTO_ETHERNET };
-	char opt[20] = { (char)KIND, 20, s->type << 5 | 3, s->hops << 4 | HPCC_OPT_F_PROMPT };
+	char opt[20] = { (char)KIND, 20, s.type << 5 | 3, s.hops << 4 | HPCC_OPT_F_PROMPT };
 	char tcp[20] = "\x27\x10\x13\x89\xa1\xa2\xa3\xa4\xb1\xb2\xb3\xb4\xd0\x18\x01\x02\xcc\xcc";
 	u32 at = 0;
 
-	if (s->ethernet)
-		at = put(p, at, "\x02\x22\x22\x22\x22\x22\x02\x11\x11\x11\x11\x11", 12);
-	if (s->tagged)
-		at = put(p, at, "\x81\x00\x60\x64", 4);
-	if (s->ethernet)
-		at = put(p, at, s->version == 4 ? "\x08\x00" : "\x86\xdd", 2);
+	if (s.ethernet)
+		at = put(at, "\x02\x22\x22\x22\x22\x22\x02\x11\x11\x11\x11\x11", 12);
+	if (s.tagged)
+		at = put(at, "\x81\x00\x60\x64", 4);
+	if (s.ethernet)
+		at = put(at, s.version == 4 ? "\x08\x00" : "\x86\xdd", 2);
 	else
-		f.proto = s->version == 4 ? ETH_P_IP : ETH_P_IPV6;
-	if (s->version == 4)
-		at = put(p, at, "\x45\x2a\x00\x4d\x12\x34\x40\x00\x40\x06\xcc\xcc"
+		f.proto = s.version == 4 ? ETH_P_IP : ETH_P_IPV6;
+	if (s.version == 4)
+		at = put(at, "\x45\x2a\x00\x4d\x12\x34\x40\x00\x40\x06\xcc\xcc"
 			 "\x0a\x00\x00\x01\x0a\x00\x00\x02", 20);
 	else
-		at = put(p, at, "\x62\xab\xcd\xef\x00\x39\x06\x40"
+		at = put(at, "\x62\xab\xcd\xef\x00\x39\x06\x40"
 			 "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01"
 			 "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02", 40);
-	tcp[13] = s->flags;
-	at = put(p, at, tcp, 20);
-	at = put(p, at, "\1\1\x08\x0a\0\0\0\1\0\0\0\2", 12);
-	at = put(p, at, opt, sizeof(opt));
-	at = put(p, at, "hello", 5);
+	tcp[13] = s.flags;
+	at = put(at, tcp, 20);
+	at = put(at, "\1\1\x08\x0a\0\0\0\1\0\0\0\2", 12);
+	at = put(at, opt, sizeof(opt));
+	at = put(at, "hello", 5);
 	f.len = at;
 	f.have = at;
-	assert_int_equal(hpcc_walk(&f, KIND, place), HPCC_WALK_FOUND);
+	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_WALK_FOUND);
 	return at;
 }
 
-/* Return the response to a request, in memory that the caller frees. */
-static u8 *respond(const struct shape *s, u32 *len)
+/* Write the response to a request, and return its length. */
+static u32 respond(void)
 {
-	struct hpcc_opt_location place;
-	struct hpcc_trigger c;
-	u8 p[200];
-	u8 *out;
+	u32 len;
 
-	request(p, s, &place);
+	request();
 	/* The previous content must have no effect. */
-	memset(&c, 0xa5, sizeof(c));
-	assert_true(hpcc_trigger_read(p, &place, KIND, s->ethernet, &c));
-	hpcc_trigger_stamp(&c, &port);
-	*len = hpcc_response_len(&c);
-	assert_true(*len <= HPCC_RESPONSE_LEN_MAX);
-	out = malloc(*len);
-	hpcc_response_write(out, &c);
-	return out;
-}
-
-static u32 sum_words(u32 sum, const u8 *p, u32 len)
-{
-	u32 i;
-
-	for (i = 0; i < len; i += 2)
-		sum += p[i] << 8 | p[i + 1];
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
+	memset(&a, 0xa5, sizeof(a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, s.ethernet, &a));
+	hpcc_trigger_stamp(&a, &port);
+	len = hpcc_response_len(&a);
+	assert_true(len <= HPCC_RESPONSE_LEN_MAX);
+	free(response);
+	response = malloc(len);
+	hpcc_response_write(response, &a);
+	return len;
 }
 
 /* TCP header and option of the response, without the checksum at offset 16. */
@@ -130,29 +120,26 @@ TEST(response__ipv4)
 {
 	static const u8 eth[] = "\x02\x11\x11\x11\x11\x11\x02\x22\x22\x22\x22\x22\x08";
 	static const u8 ip[] = { 0x45, 0x28, 0, 52, 0, 0, 0x40, 0, 64, 6 };
-	u32 len;
-	u8 *p = respond(&plain, &len);
+	const u8 *p;
 
-	assert_int_equal(len, 14 + 20 + 32);
+	assert_int_equal(respond(), 14 + 20 + 32);
+	p = response;
 	assert_memory_equal(p, eth, 14);
 	assert_memory_equal(p + 14, ip, sizeof(ip));
 	assert_memory_equal(p + 26, "\x0a\0\0\x02\x0a\0\0\x01", 8);
 	assert_int_equal(sum_words(0, p + 14, 20), 0xffff);
 	expect_tcp(p + 34);
 	assert_int_equal(sum_words(sum_words(6 + 32, p + 26, 8), p + 34, 32), 0xffff);
-	free(p);
 }
 
 TEST(response__ipv6_tagged)
 {
-	struct shape s = plain;
-	u32 len;
-	u8 *p;
+	const u8 *p;
 
 	s.version = 6;
 	s.tagged = true;
-	p = respond(&s, &len);
-	assert_int_equal(len, 18 + 40 + 32);
+	assert_int_equal(respond(), 18 + 40 + 32);
+	p = response;
 	assert_memory_equal(p, "\x02\x11\x11\x11\x11\x11\x02\x22\x22\x22\x22\x22", 12);
 	assert_memory_equal(p + 12, "\x81\0\x60\x64\x86\xdd", 6);
 	assert_memory_equal(p + 18, "\x62\x80\0\0\0\x20\x06\x40", 8);
@@ -160,80 +147,60 @@ TEST(response__ipv6_tagged)
 	assert_memory_equal(p + 42, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01", 16);
 	expect_tcp(p + 58);
 	assert_int_equal(sum_words(sum_words(6 + 32, p + 26, 32), p + 58, 32), 0xffff);
-	free(p);
 }
 
 TEST(response__without_ethernet)
 {
-	struct shape s = plain;
-	u32 len;
-	u8 *p;
-
 	s.ethernet = false;
-	p = respond(&s, &len);
-	assert_int_equal(len, 20 + 32);
-	assert_int_equal(sum_words(0, p, 20), 0xffff);
-	expect_tcp(p + 20);
-	free(p);
+	assert_int_equal(respond(), 20 + 32);
+	assert_int_equal(sum_words(0, response, 20), 0xffff);
+	expect_tcp(response + 20);
 }
 
 /* A response is no request, so no switch stamps it or responds to it. */
 TEST(response__is_no_request)
 {
-	u32 len;
-	u8 *p = respond(&plain, &len);
-	struct hpcc_frame f = { .p = p, .have = len, .len = len, .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_opt_location place;
+	u32 len = respond();
+	struct hpcc_frame f = { .p = response, .have = len, .len = len,
+				.proto = HPCC_PROTO_ETHERNET };
 
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
-	free(p);
 }
 
-static bool is_cause(const struct shape *s, u8 kind, u8 source)
+static bool is_cause(u8 kind, u8 source)
 {
-	struct hpcc_opt_location place;
-	struct hpcc_trigger c;
-	u8 p[200];
-
-	request(p, s, &place);
+	request();
 	p[6] |= source;
-	return hpcc_trigger_read(p, &place, kind, s->ethernet, &c);
+	return hpcc_trigger_read(p, &place, kind, s.ethernet, &a);
 }
 
 TEST(trigger__of_some_requests_only)
 {
-	struct shape s = plain;
-
-	assert_true(is_cause(&s, KIND, 0));
-	assert_false(is_cause(&s, 254, 0));
-	assert_false(is_cause(&s, KIND, 1));		/* from a group address */
+	assert_true(is_cause(KIND, 0));
+	assert_false(is_cause(254, 0));
+	assert_false(is_cause(KIND, 1));		/* from a group address */
 	s.type = HPCC_OPT_IDENTIFY;
-	assert_false(is_cause(&s, KIND, 0));
+	assert_false(is_cause(KIND, 0));
 	s.type = HPCC_OPT_ANSWERED;
-	assert_false(is_cause(&s, KIND, 0));
+	assert_false(is_cause(KIND, 0));
 	s = plain;
 	s.hops = 14;
-	assert_true(is_cause(&s, KIND, 0));
+	assert_true(is_cause(KIND, 0));
 	s.hops = 15;
-	assert_false(is_cause(&s, KIND, 0));
+	assert_false(is_cause(KIND, 0));
 	s = plain;
 	s.flags = 0x08;					/* no ACK */
-	assert_false(is_cause(&s, KIND, 0));
+	assert_false(is_cause(KIND, 0));
 	s.flags = 0x14;					/* RST */
-	assert_false(is_cause(&s, KIND, 0));
+	assert_false(is_cause(KIND, 0));
 }
 
 /* Only addresses, ports and VLANs distinguish flows. */
 TEST(trigger__flow)
 {
-	struct hpcc_opt_location place;
-	struct hpcc_trigger a, b;
-	struct shape s = plain;
-	u8 p[200];
-
 	memset(&a, 0xa5, sizeof(a));
 	memset(&b, 0x5a, sizeof(b));
-	request(p, &s, &place);
+	request();
 	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
 	p[14 + 20 + 4] ^= 1;				/* sequence number */
 	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
@@ -249,13 +216,8 @@ TEST(trigger__flow)
 
 TEST(trigger__vlans)
 {
-	struct hpcc_opt_location place;
-	struct hpcc_trigger a, b;
-	struct shape s = plain;
-	u8 p[200];
-
 	s.tagged = true;
-	request(p, &s, &place);
+	request();
 	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
 	assert_int_equal(a.vlans[0], 0);
 	assert_int_equal(a.vlans[1], 0x64);
@@ -272,14 +234,13 @@ TEST(trigger__vlans)
 /* Only the type and the checksum change, at any position of the option. */
 TEST(answered__type_and_checksum)
 {
-	struct hpcc_opt_location place;
-	u8 p[200], was[200];
-	u32 len, i, odd;
-	u32 before;
+	u32 len, i, odd, before;
+	u8 was[200];
 
 	for (odd = 0; odd < 2; odd++) {
-		memset(was, 0, sizeof(was));
-		len = request(was, &plain, &place);
+		memset(p, 0, sizeof(p));
+		len = request();
+		memcpy(was, p, sizeof(p));
 		if (odd) {
 			/* NOP behind the option instead of in front of it. */
 			memmove(was + place.opt - 1, was + place.opt, place.len);

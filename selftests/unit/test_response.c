@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* How a sender reacts to a direct response of a switch (hpcc/law/response.h). */
-#include <math.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/law/response.h>
 
@@ -9,32 +9,23 @@
 #define W_MIN	(122ULL << 16)
 #define ETA_Q24	15938355		/* 0.95 */
 
-static struct hpcc_params params(void)
-{
-	struct hpcc_params p;
+static struct hpcc_params p;
+static struct hpcc_algo a;
 
+static int begin(void **state)
+{
 	hpcc_params_init(&p, T, W_INIT, W_MIN, 62 << 16, ETA_Q24, 5);
-	return p;
-}
-
-static struct hpcc_algo begun(const struct hpcc_params *p)
-{
-	struct hpcc_algo a;
-
-	hpcc_algo_init(&a, p);
-	return a;
+	hpcc_algo_init(&a, &p);
+	return 0;
 }
 
 /* W = Wc eta / (1 + qlen/T), U = u', Wc and L as before. */
 TEST(respond__first_round_trip)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
-
 	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, false));
 	assert_int_equal(a.U_q24, 4 << 24);
 	assert_int_equal(a.U_low, 0);
-	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 4) < 0x1p-20L * W_INIT);
+	assert_near(a.W_q16, W_INIT * 0.95L / 4, 0x1p-20L * W_INIT);
 	assert_int_equal(a.Wc_q16, W_INIT);
 	assert_int_equal(a.inc_stage, 0);
 	assert_int_equal(a.end, 0);
@@ -44,8 +35,6 @@ TEST(respond__first_round_trip)
 
 TEST(respond__repeated_or_smaller)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
 	u64 W_q16;
 
 	hpcc_algo_respond(&a, &p, 5, 3 * T, false);
@@ -56,14 +45,11 @@ TEST(respond__repeated_or_smaller)
 	assert_int_equal(a.W_q16, W_q16);
 	/* W is computed from the same Wc, not from the reduced W */
 	assert_true(hpcc_algo_respond(&a, &p, 6, 7 * T, false));
-	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 8) < 0x1p-20L * W_INIT);
+	assert_near(a.W_q16, W_INIT * 0.95L / 8, 0x1p-20L * W_INIT);
 }
 
 TEST(respond__never_raises_W)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
-
 	a.W_q16 = W_INIT / 10;
 	assert_true(hpcc_algo_respond(&a, &p, 5, T, false));
 	assert_int_equal(a.W_q16, W_INIT / 10);
@@ -73,15 +59,12 @@ TEST(respond__never_raises_W)
 /* If the receiver computes W, a second response counts even if its u' is below U. */
 TEST(respond__told)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
-
 	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, true));
 	a.W_q16 = W_INIT;
 	assert_false(hpcc_algo_respond(&a, &p, 6, T, false));
 	assert_int_equal(a.U_q24, 4 << 24);
 	assert_true(hpcc_algo_respond(&a, &p, 6, T, true));
-	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 2) < 0x1p-20L * W_INIT);
+	assert_near(a.W_q16, W_INIT * 0.95L / 2, 0x1p-20L * W_INIT);
 	a.started = true;
 	a.last_update_seq = 100;
 	assert_false(hpcc_algo_respond(&a, &p, 99, 7 * T, true));
@@ -101,9 +84,6 @@ TEST(response__holds)
 
 TEST(respond__W_min)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
-
 	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL, false));
 	assert_int_equal(a.W_q16, W_MIN);
 	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
@@ -113,12 +93,10 @@ TEST(respond__W_min)
 TEST(respond__sequence_numbers)
 {
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
-	struct hpcc_params p = params();
 	u32 i;
 
 	for (i = 0; i < 3; i++) {
-		struct hpcc_algo a = begun(&p);
-
+		begin(NULL);
 		a.started = true;
 		a.last_update_seq = ends[i];
 		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 1, T, false));
@@ -132,9 +110,7 @@ TEST(respond__sequence_numbers)
 /* When the round trip ends, Wc is divided once, by the U that the response has set. */
 TEST(respond__and_the_round_trip_ends)
 {
-	struct hpcc_params p = params();
 	struct hpcc_link links[1] = { { .ts = 0 } };
-	struct hpcc_algo a = begun(&p);
 	struct hpcc_sample s = { .hop = 1, .ts = 1000, .tx = 1000, .qlen = 3 * T };
 	u64 W_q16;
 
@@ -160,9 +136,6 @@ TEST(respond__and_the_round_trip_ends)
  */
 TEST(follow_receiver__W)
 {
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
-
 	hpcc_algo_follow_receiver(&a, W_INIT / 2, 0, 100, 200);
 	assert_true(a.started);
 	assert_int_equal(a.W_q16, W_INIT / 2);
@@ -182,8 +155,6 @@ TEST(follow_receiver__W)
 TEST(follow_receiver__response_holds)
 {
 	u64 word = hpcc_response_pack(150, 3, 100);
-	struct hpcc_params p = params();
-	struct hpcc_algo a = begun(&p);
 
 	hpcc_algo_respond(&a, &p, 150, 3 * T, false);
 	hpcc_algo_follow_receiver(&a, W_INIT, word, 100, 200);

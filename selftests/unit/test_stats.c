@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of qdisc/tc/q_stats.c: statistics of a module that is older or newer than the plugin.
- */
+/* Unit tests of qdisc/tc/q_stats.c: a module that is older or newer than the plugin. */
 #define _GNU_SOURCE
-#include <stdlib.h>
-#include <string.h>
 #include "test.h"
 #include "../../qdisc/tc/q_stats.c"
-
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /* Functions that tc exports. They add each name and value to a list instead of printing it. */
 static struct {
@@ -37,26 +32,11 @@ void tc_print_rate(enum output_type t, const char *key, const char *fmt, unsigne
 	print_color_u64(t, COLOR_NONE, key, fmt, rate);
 }
 
-bool is_json_context(void)
-{
-	return true;
-}
-
-void open_json_object(const char *str)
-{
-}
-
-void close_json_object(void)
-{
-}
-
-void open_json_array(enum output_type type, const char *str)
-{
-}
-
-void close_json_array(enum output_type type, const char *delim)
-{
-}
+bool is_json_context(void) { return true; }
+void open_json_object(const char *str) { }
+void close_json_object(void) { }
+void open_json_array(enum output_type type, const char *str) { }
+void close_json_array(enum output_type type, const char *delim) { }
 
 int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta, int len,
 		       unsigned short flags)
@@ -108,9 +88,8 @@ static void fill(__u64 *values, unsigned int nr, __u64 first)
 		values[nr] = first + nr;
 }
 
-/* Print the statistics of a module with @more members and counters than the plugin knows; a
- * negative
- * @more means fewer.
+/* Print the statistics of a module that has @more members and counters than the plugin knows; a
+ * negative @more means fewer.
  */
 static int print_of(int more)
 {
