@@ -20,8 +20,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 		fuzz_failed(#condition, __FILE__, __LINE__);		\
 } while (0)
 
-static inline void fuzz_failed(const char *condition, const char *file,
-			       int line)
+static inline void fuzz_failed(const char *condition, const char *file, int line)
 {
 	fprintf(stderr, "%s:%d: not so: %s\n", file, line, condition);
 	abort();

@@ -62,8 +62,7 @@ static void expect_same(struct hpcc_algo was, const struct hpcc_algo *now)
 }
 
 /* Counters are absolute, or relative to the link's last record: a byte selects this. */
-static struct hpcc_sample take_sample(struct fuzz_input *in,
-				      const struct hpcc_algo *a)
+static struct hpcc_sample take_sample(struct fuzz_input *in, const struct hpcc_algo *a)
 {
 	u8 how = fuzz_take(in, 1);
 	struct hpcc_sample s;
@@ -105,8 +104,7 @@ static long double U_of(const struct hpcc_algo *a)
 /* Compare the window in @now with the result of ComputeWind in long double from the previous state
  * @was.
  */
-static void expect_window(const struct hpcc_algo *was,
-			  const struct hpcc_algo *now,
+static void expect_window(const struct hpcc_algo *was, const struct hpcc_algo *now,
 			  const struct hpcc_params *p)
 {
 	long double U = fmaxl(U_of(now), 0x1p-32L), eta = ldexpl(p->eta_q24, -24);
@@ -136,10 +134,8 @@ static void expect_u(const struct hpcc_link *was, const struct hpcc_link *now,
 }
 
 /* MeasureInflight in long double, with the u' that were measured. */
-static void expect_average(const struct hpcc_algo *was,
-			   const struct hpcc_algo *now,
-			   const struct hpcc_params *p,
-			   const struct hpcc_sample *s, u32 n)
+static void expect_average(const struct hpcc_algo *was, const struct hpcc_algo *now,
+			   const struct hpcc_params *p, const struct hpcc_sample *s, u32 n)
 {
 	long double u = 0, tau = 0, U = U_of(was), error;
 	char state[HPCC_HOPS_MAX] = { 0 };	/* 'f'resh, or 'u'nusable */
@@ -182,8 +178,7 @@ static void expect_ack(const struct hpcc_algo *was, const struct hpcc_algo *now,
 		expect(now->W_q16 == was->W_q16 && now->Wc_q16 == was->Wc_q16);
 		expect(now->U_q24 == was->U_q24 && now->U_low == was->U_low);
 		expect(now->inc_stage == was->inc_stage);
-		expect(now->last_update_seq == was->last_update_seq ||
-		       bits & HPCC_ACK_FIRST);
+		expect(now->last_update_seq == was->last_update_seq || bits & HPCC_ACK_FIRST);
 		expect(!(bits & HPCC_ACK_UPDATE));
 		return;
 	}
@@ -202,10 +197,8 @@ static void expect_ack(const struct hpcc_algo *was, const struct hpcc_algo *now,
 }
 
 /* The order of an ACK's records makes no difference. */
-static void expect_any_order(const struct hpcc_algo *was,
-			     const struct hpcc_algo *now,
-			     const struct hpcc_params *p,
-			     const struct hpcc_sample *s, u32 n)
+static void expect_any_order(const struct hpcc_algo *was, const struct hpcc_algo *now,
+			     const struct hpcc_params *p, const struct hpcc_sample *s, u32 n)
 {
 	struct hpcc_sample reverse[RECORDS_MAX];
 	struct hpcc_link L[HPCC_HOPS_MAX];
@@ -217,8 +210,7 @@ static void expect_any_order(const struct hpcc_algo *was,
 	hpcc_measure_inflight(&a, p, reverse, n);
 	expect(a.U_q24 == now->U_q24 && a.U_low == now->U_low);
 	for (i = 0; i < a.nr; i++)
-		expect(a.L[i].u_q24 == now->L[i].u_q24 &&
-		       a.L[i].valid == now->L[i].valid);
+		expect(a.L[i].u_q24 == now->L[i].u_q24 && a.L[i].valid == now->L[i].valid);
 }
 
 static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
@@ -250,8 +242,7 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 /* An ACK that reports a link as quiet. The link's u' is between eta / 2 and eta; if all links are
  * quiet, it decreases with time.
  */
-static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a,
-		       const struct hpcc_params *p)
+static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
 	u64 tau = fuzz_take_any(in);
@@ -314,8 +305,7 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 }
 
 /* A response reduces W and leaves Wc as it is, or has no effect. */
-static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
-			  const struct hpcc_params *p)
+static void take_response(struct fuzz_input *in, struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	u32 seq = fuzz_take_any(in);
 	u64 qlen = fuzz_take_any(in);
@@ -343,8 +333,7 @@ static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
 	expect_same(was, a);
 }
 
-static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
-			   const struct hpcc_params *p)
+static void take_operation(struct fuzz_input *in, struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	u8 what = fuzz_take(in, 1);
 

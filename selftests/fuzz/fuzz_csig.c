@@ -95,10 +95,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	hop = (struct hpcc_csig_hop){
 		.abw_q30 = get_unaligned_be32(data + 6) & HPCC_INT_UTIL_ONE ? HPCC_INT_UTIL_ONE :
 			   get_unaligned_be32(data + 6) & (HPCC_INT_UTIL_ONE - 1),
-		.pd_ns = get_unaligned_be32(data + 10),
-		.qlen_ns = get_unaligned_be64(data + 14),
-		.has_pd = data[22] & 1,
-		.locator = hpcc_csig_locator(data[23], data[22]),
+		.pd_ns = get_unaligned_be32(data + 10), .qlen_ns = get_unaligned_be64(data + 14),
+		.has_pd = data[22] & 1, .locator = hpcc_csig_locator(data[23], data[22]),
 	};
 	expect(hop.locator && hop.locator <= HPCC_CSIG_LOCATORS);
 	expect(HPCC_CSIG_LM(hpcc_csig_ask(data[22] & 7)) == 0);

@@ -18,25 +18,16 @@ struct model {
 	struct hpcc_algo a;
 	struct hpcc_link L[LINKS];
 	u64 now;
-	u32 delivered;
-	u32 lost;
+	u32 delivered, lost;
 	/* values at the start of the round trip */
 	struct hpcc_link L0[LINKS];
 	u32 end0;
 	u64 now0;
-	u32 delivered0;
-	u32 lost0;
-	s128 total;
-	s128 excess;
-	u32 window;
-	u32 snd_una;
-	u32 rto_seq;
-	u64 rto_left;
-	bool rto;
-	u32 got;
-	bool busy;
-	u64 hold;
-	u64 rounds;
+	u32 delivered0, lost0;
+	s128 total, excess;
+	u32 window, snd_una, rto_seq, got;
+	u64 rto_left, hold, rounds;
+	bool rto, busy;
 };
 
 static void begin(struct model *m)
@@ -118,10 +109,8 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 	u32 prior = m->delivered0;
 	bool left;
 
-	expect(!hpcc_fallback_ack(f, &m->a, m->now, prior - 1, m->delivered,
-				  m->lost, m->snd_una));
-	left = hpcc_fallback_ack(f, &m->a, m->now, prior, m->delivered, m->lost,
-				 m->snd_una);
+	expect(!hpcc_fallback_ack(f, &m->a, m->now, prior - 1, m->delivered, m->lost, m->snd_una));
+	left = hpcc_fallback_ack(f, &m->a, m->now, prior, m->delivered, m->lost, m->snd_una);
 	expect(left == judge(m));
 	expect(f->hold == m->hold);
 	expect(f->excess == m->excess);
@@ -129,8 +118,7 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 }
 
 /* Whether at least half of the excess was only late. */
-static bool late(struct hpcc_fallback *f, struct model *m, u32 packets,
-		 u32 least, u64 hold)
+static bool late(struct hpcc_fallback *f, struct model *m, u32 packets, u32 least, u64 hold)
 {
 	bool ask = m->excess > 0 && least != HPCC_HOLD_SILENCE &&
 		   2 * 32 * (s128)(s32)packets >= m->excess;
@@ -146,14 +134,12 @@ static bool late(struct hpcc_fallback *f, struct model *m, u32 packets,
 }
 
 /* Fall back to classic, run the required number of round trips, then return to telemetry. */
-static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
-			 u32 packets)
+static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least, u32 packets)
 {
 	u64 hold = m->hold;
 	u32 n = 0;
 
-	expect(hpcc_fallback_got(f, m->delivered) ==
-	       max(m->delivered - m->delivered0, m->got));
+	expect(hpcc_fallback_got(f, m->delivered) == max(m->delivered - m->delivered0, m->got));
 	if (m->excess > 0 || (s32)(m->lost - m->lost0) > 0)
 		expect(hpcc_fallback_hold(f, m->lost) == max_t(u64, hold, 64));
 	else
@@ -211,8 +197,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			m.window = fuzz_take(&in, 4);
 			f.window = m.window;
 		} else {
-			take_classic(&f, &m, what & 1 ? HPCC_HOLD_LOSS :
-							HPCC_HOLD_SILENCE,
+			take_classic(&f, &m, what & 1 ? HPCC_HOLD_LOSS : HPCC_HOLD_SILENCE,
 				     fuzz_take(&in, 2) - (what & 2 ? 1 << 15 : 0));
 		}
 	}

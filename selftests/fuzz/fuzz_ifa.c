@@ -57,8 +57,7 @@ static void pushed(const u8 *new, const u8 *old, u32 total, const struct hpcc_if
 		       got.qlen == hop->qlen);
 }
 
-static void push(const u8 *old, u32 total, const struct hpcc_ifa *t,
-		 const struct hpcc_ifa_hop *hop)
+static void push(const u8 *old, u32 total, const struct hpcc_ifa *t, const struct hpcc_ifa_hop *hop)
 {
 	u32 at = t->md + HPCC_IFA_MD_LEN;
 	u8 *new = malloc(total + HPCC_IFA_HOP_LEN);
@@ -83,13 +82,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		return 0;
 	bps = (get_unaligned_be64(data) >> 16) + 8;
 	hop = (struct hpcc_ifa_hop){
-		.lns = data[8] >> 4,
-		.node = get_unaligned_be32(data + 8) & 0xfffff,
-		.speed = hpcc_ifa_speed(bps),
-		.port = get_unaligned_be16(data + 12),
+		.lns = data[8] >> 4, .node = get_unaligned_be32(data + 8) & 0xfffff,
+		.speed = hpcc_ifa_speed(bps), .port = get_unaligned_be16(data + 12),
 		.qlen = get_unaligned_be16(data + 14),
-		.sec = get_unaligned_be32(data + 16) & 0xfffff,
-		.ns = get_unaligned_be32(data + 20),
+		.sec = get_unaligned_be32(data + 16) & 0xfffff, .ns = get_unaligned_be32(data + 20),
 		.residence_ns = get_unaligned_be32(data + 24),
 		.tx_bytes = get_unaligned_be32(data + 28),
 	};

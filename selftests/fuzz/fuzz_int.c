@@ -66,11 +66,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	scale = data[0] & 31;
 	room = data[7];
 	hop = (struct hpcc_int_hop){
-		.node = get_unaligned_be32(data + 8),
-		.port = get_unaligned_be16(data + 12),
+		.node = get_unaligned_be32(data + 8), .port = get_unaligned_be16(data + 12),
 		.qlen_bytes = get_unaligned_be32(data + 16) & 0xffffff,
-		.ts_ns = get_unaligned_be64(data + 20),
-		.util = get_unaligned_be32(data + 28),
+		.ts_ns = get_unaligned_be64(data + 20), .util = get_unaligned_be32(data + 28),
 	};
 	expect(hpcc_int_util(hop.ts_ns, bps) <= HPCC_INT_UTIL_ONE);
 	size -= FIELDS;

@@ -68,10 +68,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	bps = (get_unaligned_be64(data) >> 16) + 8;
 	scale = data[0] & 31;
 	n = (struct hpcc_ioam_node){
-		.hop_lim = data[7],
-		.node = get_unaligned_be32(data + 8) & HPCC_IOAM_U24_NONE,
-		.port = get_unaligned_be16(data + 10),
-		.ts_ns = get_unaligned_be32(data + 12),
+		.hop_lim = data[7], .node = get_unaligned_be32(data + 8) & HPCC_IOAM_U24_NONE,
+		.port = get_unaligned_be16(data + 10), .ts_ns = get_unaligned_be32(data + 12),
 		.qlen_bytes = get_unaligned_be32(data + 16),
 		.tx_bytes = get_unaligned_be32(data + 20),
 	};

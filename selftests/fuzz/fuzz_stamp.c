@@ -142,8 +142,7 @@ static const u8 *request(struct view *v, u8 kind)
 		}
 		if (v->end - opt < 2 || opt[1] < 2 || opt[1] > v->end - opt)
 			return NULL;
-		if (*opt == kind && opt[1] >= 4 && opt[1] <= 36 &&
-		    opt[1] % 8 == 4 && asks_of(opt))
+		if (*opt == kind && opt[1] >= 4 && opt[1] <= 36 && opt[1] % 8 == 4 && asks_of(opt))
 			return opt;
 		opt += opt[1];
 	}
@@ -179,9 +178,7 @@ static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
 {
 	u8 *readable = fuzz_copy(p, have);
 	struct hpcc_frame f = {
-		.p = readable,
-		.have = have,
-		.len = len,
+		.p = readable, .have = have, .len = len,
 		.proto = setup->flags & SETUP_NO_ETH ? proto : HPCC_PROTO_ETHERNET,
 	};
 	int ret = hpcc_walk(&f, kind, place);
@@ -232,8 +229,7 @@ static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
 	int ret = walk(p, len, setup, proto, HPCC_WALK_IP_ONLY, &place);
 	u32 want = 0;
 
-	if (there_is && proto == 0x0800 && there(&v, 20) && *v.p / 16 == 4 &&
-	    *v.p % 16 >= 5)
+	if (there_is && proto == 0x0800 && there(&v, 20) && *v.p / 16 == 4 && *v.p % 16 >= 5)
 		want = 4;
 	if (there_is && proto == 0x86dd && there(&v, 40) && *v.p / 16 == 6)
 		want = 6;
@@ -272,8 +268,7 @@ static int due(const u8 *slots, u32 nr)
 	return -1;
 }
 
-static void expect_load(const u8 *slot, u8 hop, u8 scale,
-			const struct hpcc_stamp *s)
+static void expect_load(const u8 *slot, u8 hop, u8 scale, const struct hpcc_stamp *s)
 {
 	struct hpcc_record r;
 
@@ -294,8 +289,7 @@ static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)
 }
 
 /* Check an option before (@was) and after (@is) stamping, and the result of hpcc_stamp_packet(). */
-static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
-			  const struct hpcc_stamp *s)
+static void expect_option(const u8 *was, const u8 *is, u32 len, int ret, const struct hpcc_stamp *s)
 {
 	u32 nr = len / 8, hop = is[3] / 16, i;
 	bool load = was[2] / 32 != 3;
@@ -316,10 +310,8 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE ||
 		       (ret == HPCC_STAMP_QUIET && load && s->quiet) ||
 		       (ret == HPCC_UNSTAMPED_OFF && !load && s->anonymous));
-		expect(ret != HPCC_UNSTAMPED_FULL ||
-		       !(load ? s->quiet : s->anonymous));
-		expect((ret == HPCC_UNSTAMPED_PHASE) ==
-		       (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
+		expect(ret != HPCC_UNSTAMPED_FULL || !(load ? s->quiet : s->anonymous));
+		expect((ret == HPCC_UNSTAMPED_PHASE) == (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
 		return;
 	}
 	expect(ret == HPCC_STAMP_WRITTEN);
@@ -470,8 +462,7 @@ static void respond(const u8 *p, u32 size, const struct hpcc_opt_location *place
 static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
 {
 	u8 *p = fuzz_copy(in.p, in.size), *was = fuzz_copy(in.p, in.size);
-	bool right = in.size >= 4 && in.size <= 36 && in.size % 8 == 4 &&
-		     p[2] >= 0x20;
+	bool right = in.size >= 4 && in.size <= 36 && in.size % 8 == 4 && p[2] >= 0x20;
 	bool asks = right && asks_of(p);
 	int ret = hpcc_stamp_option(p, in.size, s);
 
@@ -506,11 +497,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		expect(place.len == wanted.len && place.end == wanted.end);
 		respond(p, in.size, &place, &setup, kind);
 		for (i = 0; i < SETUP_SWITCHES(setup.flags); i++) {
-			stamp(p, in.size, &place, &setup.s,
-			      setup.flags & SETUP_FIX_CHECK);
+			stamp(p, in.size, &place, &setup.s, setup.flags & SETUP_FIX_CHECK);
 			/* the next port has another queue */
-			setup.s.qlen_ns = setup.s.qlen_ns << 7 |
-					  setup.s.qlen_ns >> 57;
+			setup.s.qlen_ns = setup.s.qlen_ns << 7 | setup.s.qlen_ns >> 57;
 			setup.s.quiet = setup.s.qlen_ns & 1;
 			setup.s.anonymous = setup.s.qlen_ns & 2;
 			setup.s.port = (setup.s.port + 1) & HPCC_PORT_MAX;

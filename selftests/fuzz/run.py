@@ -85,8 +85,7 @@ class Target:
         run(BUILD / f"{self.name}.cov", "-runs=0", f"-artifact_prefix={raw}-", *self.inputs,
             env=dict(ENV, LLVM_PROFILE_FILE=f"{raw}.raw"))
         run("llvm-profdata", "merge", "-o", raw, f"{raw}.raw")
-        report = run("llvm-cov", "export", BUILD / f"{self.name}.cov",
-                     f"-instr-profile={raw}")
+        report = run("llvm-cov", "export", BUILD / f"{self.name}.cov", f"-instr-profile={raw}")
         headers, names = CODE[self.name]
         regions, branches = [], []
         for function in json.loads(report)["data"][0]["functions"]:
@@ -94,8 +93,7 @@ class Target:
                     re.match(names, function["name"].split(":")[-1])):
                 continue
             # Only regions of code in this file count: no gaps and no macros.
-            regions += [region[4] > 0 for region in function["regions"]
-                        if region[5] == 0 and region[7] == 0]
+            regions += [region[4] > 0 for region in function["regions"] if region[5] == 0 and region[7] == 0]
             branches += [count > 0 for branch in function["branches"]
                          for count in branch[4:6] if branch[6] == 0]
         return regions, branches

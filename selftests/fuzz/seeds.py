@@ -75,8 +75,7 @@ def stamp_seeds():
     yield "every-switch", stamp(eth(ipv4(tcp(free3))), switches=20)
     yield "bytes-at-a-time", stamp(plain, have=0)
     yield "checksum-later", stamp(plain, fix_check=False)
-    yield "other-kind", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, kind=254)))),
-                              other_kind=True)
+    yield "other-kind", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, kind=254)))), other_kind=True)
     yield "from-ip", stamp(ipv4(tcp(free3)), no_eth=True)
     yield "from-ipv6", stamp(ipv6(tcp(free3)), no_eth=True)
     yield "ip-options", stamp(eth(ipv4(tcp(free3), options=NOP * 8)))
@@ -89,18 +88,15 @@ def stamp_seeds():
     yield "five-tags", stamp(eth(ipv4(tcp(free3)), *[ETH_VLAN] * 5))
     yield "identify", stamp(eth(ipv4(tcp(telemetry(IDENTIFY, FREE, FREE)))), switches=3)
     yield "answered", stamp(eth(ipv4(tcp(telemetry(ANSWERED, FREE, FREE)))), switches=3)
-    yield "echo-first", stamp(eth(ipv4(tcp(
-        telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
+    yield "echo-first", stamp(eth(ipv4(tcp(telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
     yield "at-an-odd-byte", stamp(eth(ipv4(tcp(NOP + free3))))
     yield "taken-stays", stamp(eth(ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
     yield "quiet", stamp(eth(ipv4(tcp(free3))), switches=5, qlen_ns=0x1234567)
     yield "no-slot", stamp(eth(ipv4(tcp(telemetry(FORWARD)))), switches=16)
-    yield "later-hops-only", stamp(eth(ipv4(tcp(
-        telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)
+    yield "later-hops-only", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)
     yield "all-hops", stamp(eth(ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=15)))))
     yield "identified", stamp(eth(ipv4(tcp(telemetry(IDENTIFY, identity(1, 9, 9, 9, 1))))))
-    yield "scale-31", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, scale=31)))),
-                            qlen_ns=1 << 63)
+    yield "scale-31", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, scale=31)))), qlen_ns=1 << 63)
     yield "no-option", stamp(eth(ipv4(tcp(TIMESTAMPS))))
     yield "syn", stamp(eth(ipv4(tcp(syn_option() + b"\1\1", flags=2))))
     yield "padded-frame", stamp(eth(ipv4(tcp(free3)) + bytes(20)))
@@ -119,8 +115,7 @@ def stamp_seeds():
     yield "bare", stamp(telemetry(FORWARD, FREE, TAKEN[1]))
     yield "bare-echo", stamp(telemetry(ECHO, *TAKEN))
     yield "bare-response", stamp(telemetry(RESPONSE, TAKEN[0], hops=1))
-    yield "response", stamp(eth(ipv4(tcp(telemetry(RESPONSE, TAKEN[0], hops=1), b"",
-                                                 flags=0))))
+    yield "response", stamp(eth(ipv4(tcp(telemetry(RESPONSE, TAKEN[0], hops=1), b"", flags=0))))
     yield "from-a-group", stamp(plain[:6] + b"\1" + plain[7:])
     yield "reset-with-request", stamp(eth(ipv4(tcp(free3, flags=0x14))))
     yield "bare-reserved", stamp(telemetry(REPORT, FREE))
@@ -190,8 +185,7 @@ def algo_seeds():
     yield "bad-hop", params + ack(b"\x10\x10" + numbers(1, 1, 1), ack_seq=1, snd_nxt=2)
     yield "lost-and-trimmed", params + series(9_000, 0, hops=3, acks=3) + b"\0" + \
         number(1000 << 16) + series(9_000, 0, acks=2) + b"\x20\2\x40\1\x60" + series(1_000, 0)
-    quiet = b"".join(b"\x82" + numbers(1000 * i, 1000 * i + 3000, 10_000) + b"\0"
-                     for i in range(1, 20))
+    quiet = b"".join(b"\x82" + numbers(1000 * i, 1000 * i + 3000, 10_000) + b"\0" for i in range(1, 20))
     yield "quiet", params + quiet + series(10_000, 5_000) + quiet + b"\x81" + bytes(4) + \
         number(9) + quiet
     yield "responses", params + series(9_000, 0, acks=2) + b"".join(
