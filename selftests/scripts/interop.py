@@ -88,9 +88,7 @@ def test_before_at_both_ends():
 
 
 def test_quiet_switch():
-    """A switch that writes only on congestion sends no reports to earlier hosts; the other switch
-    does.
-    """
+    """A switch that writes only on congestion sends no reports to earlier hosts; the other switch does."""
     for client, server in ("hpc1", "hpcc"), ("hpcc", "hpc1"), ("hpc1", "hpc1"):
         between(client, server, stamp="stamp above 10kb")
 

@@ -91,8 +91,7 @@ class Switched(Pair):
         self.c.ip(f"link set eth0 netns {self.switch.path} name port0",
                   "link add eth0 type veth peer name port1 "
                   f"netns {self.switch.path}")
-        self.c.ip(f"addr add {self.addr[0]}/{24 if version == 4 else 64} dev eth0",
-                  "link set eth0 up")
+        self.c.ip(f"addr add {self.addr[0]}/{24 if version == 4 else 64} dev eth0", "link set eth0 up")
         self.switch.ip("link add br0 type bridge", "link set br0 up",
                        "link set port0 master br0 up", "link set port1 master br0 up")
         self.switch.tc("qdisc replace dev port0 root handle 1: tbf rate 1gbit burst 10k limit 1mb",

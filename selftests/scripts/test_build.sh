@@ -158,11 +158,6 @@ no_apt()
 
 # ---- make
 
-no_headers()
-{
-	refused 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
-}
-
 # Distributions with dnf have another name for the package of headers.
 no_headers_dnf()
 {
@@ -183,16 +178,10 @@ modules_for()
 	make -n modules KDIR="$tree" ARCH=um "$@"
 }
 
-too_old()
+out_of_range()
 {
-	refused 'hpcc: kernel 5\.10\.0-9-amd64 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
-		modules_for KERNELRELEASE=5.10.0-9-amd64
-}
-
-too_new()
-{
-	refused 'hpcc: kernel 7\.3\.0-rc1 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
-		modules_for KERNELRELEASE=7.3.0-rc1
+	refused "hpcc: kernel ${1//./\\.} is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1" \
+		modules_for KERNELRELEASE="$1"
 }
 
 in_range()
@@ -204,27 +193,10 @@ in_range()
 	done
 }
 
-any_kernel()
+# lacks OPTION...: for a kernel without these options, the error names all of them
+lacks()
 {
-	says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
-}
-
-lacks_netfilter()
-{
-	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_NETFILTER\.' \
-		modules_for CONFIG_NETFILTER=
-}
-
-lacks_net_sched()
-{
-	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_NET_SCHED\.' \
-		modules_for CONFIG_NET_SCHED=
-}
-
-lacks_inet()
-{
-	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NETFILTER\.' \
-		modules_for CONFIG_INET= CONFIG_NETFILTER=
+	refused "hpcc: kernel 6[^ ]* was configured without $*\." modules_for "${@/%/=}"
 }
 
 # kernel_of VERSION LINKER [TOOL...]: create headers of a kernel that clang has built, and the
@@ -359,15 +331,17 @@ main()
 	ok "install-deps: without root, the command to run" deps_nobody
 	ok "install-deps: make demo installs nothing for tests" deps_demo
 	ok "build.sh: asks no apt which kernel it is" no_apt
-	ok "modules: names the package of missing headers" no_headers
+	ok "modules: names the package of missing headers" \
+		refused 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
 	ok "modules: names it as dnf does" no_headers_dnf
-	ok "modules: a kernel before 6.1 is refused" too_old
-	ok "modules: a kernel after 7.2 is refused" too_new
+	ok "modules: a kernel before 6.1 is refused" out_of_range 5.10.0-9-amd64
+	ok "modules: a kernel after 7.2 is refused" out_of_range 7.3.0-rc1
 	ok "modules: kernels between are not" in_range
-	ok "modules: any kernel if told so" any_kernel
-	ok "modules: names what is missing: CONFIG_NETFILTER" lacks_netfilter
-	ok "modules: names what is missing: CONFIG_NET_SCHED" lacks_net_sched
-	ok "modules: names all that is missing" lacks_inet
+	ok "modules: any kernel if told so" \
+		says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
+	ok "modules: names what is missing: CONFIG_NETFILTER" lacks CONFIG_NETFILTER
+	ok "modules: names what is missing: CONFIG_NET_SCHED" lacks CONFIG_NET_SCHED
+	ok "modules: names all that is missing" lacks CONFIG_INET CONFIG_NETFILTER
 	ok "modules: by the tools that the kernel was built by" clang_kernel
 	ok "modules: a kernel with the BBRv3 patch" tso_segs
 	ok "install-user: all that it should" install_user

@@ -39,6 +39,16 @@ pretended()
 	PATH=$WORK/bin:$PATH HPCC_CACHE=$WORK/cache "$@"
 }
 
+# ends STATUS PATTERN CMD...: CMD ends with STATUS, and a line of its output matches PATTERN
+ends()
+{
+	local status=$1 pattern=$2 said rc=0
+
+	shift 2
+	said=$("$@" 2>&1) || rc=$?
+	expect "status of $*" "$rc" "$status" && grep -e "$pattern" <<< "$said"
+}
+
 # accelerators: print the accelerator of each call of QEMU, in the order of the calls
 accelerators()
 {
@@ -83,21 +93,17 @@ kvm_boots()
 
 hangs()
 {
-	local began=$SECONDS said
+	local began=$SECONDS
 
 	pretend 'exec sleep 60'
-	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" --timeout 2 true 2>&1)
-	expect status $? 124 && grep 'timed out after 2 s' <<< "$said" &&
+	HPCC_VM_ACCEL=tcg ends 124 'timed out after 2 s' pretended "$RUN" --tree "$TREE" --timeout 2 true &&
 		[ $((SECONDS - began)) -lt 30 ]
 }
 
 silent()
 {
-	local said
-
 	pretend 'touch -d "10 minutes ago" "$JOB/alive"; exec sleep 60'
-	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
-	expect status $? 124 && grep 'no sign of life' <<< "$said"
+	HPCC_VM_ACCEL=tcg ends 124 'no sign of life' pretended "$RUN" --tree "$TREE" true
 }
 
 dies()
@@ -143,27 +149,18 @@ nothing_left()
 
 bad_arguments()
 {
-	local said
-
-	said=$("$RUN" --tree "$TREE" --bogus 1 true 2>&1)
-	expect "status of an unknown option" $? 125 && grep -e '--bogus' <<< "$said" || return
-	said=$("$RUN" --tree "$TREE" 2>&1)
-	expect "status without a command" $? 125 && grep 'no command' <<< "$said" || return
-	said=$(HPCC_VM_ACCEL=fast "$RUN" --tree "$TREE" true 2>&1)
-	expect "status of an accelerator" $? 125 && grep 'kvm, tcg, tcg-single or icount' <<< "$said" || return
-	said=$("$TOP/scripts/vm/kernel.sh" --kernel-version 6 2>&1)
-	expect "status of a version" $? 1 && grep '6 is no kernel version' <<< "$said"
+	ends 125 --bogus "$RUN" --tree "$TREE" --bogus 1 true &&
+		ends 125 'no command' "$RUN" --tree "$TREE" &&
+		HPCC_VM_ACCEL=fast ends 125 'kvm, tcg, tcg-single or icount' "$RUN" --tree "$TREE" true &&
+		ends 1 '6 is no kernel version' "$TOP/scripts/vm/kernel.sh" --kernel-version 6
 }
 
 # On another distribution kernel.sh reports that it has no kernel; the tests are skipped (status 4).
 no_kernel_here()
 {
-	local said
-
 	echo 'ID=other' > "$WORK/os-release"
-	said=$(unshare -rm sh -c 'mount --bind "$1" "$(readlink -f /etc/os-release)" &&
-		HPCC_KERNEL= exec "$2"' - "$WORK/os-release" "$TOP/scripts/vm/kernel.sh" 2>&1)
-	expect status $? 4 && grep 'which kernel' <<< "$said"
+	ends 4 'which kernel' unshare -rm sh -c 'mount --bind "$1" "$(readlink -f /etc/os-release)" &&
+		HPCC_KERNEL= exec "$2"' - "$WORK/os-release" "$TOP/scripts/vm/kernel.sh"
 }
 
 # ---- in real virtual machines

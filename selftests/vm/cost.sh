@@ -8,6 +8,8 @@
 set -uo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
 WORK=$(mktemp -d /var/tmp/hpcc-cost.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
@@ -59,17 +61,6 @@ cost()
 	sed -n "s/^$1 $2 batch $3: \([0-9]*\)\..* lost 0$/\1/p" "$WORK/out"
 }
 
-# result NR NAME: print a result by the status of the last command.
-result()
-{
-	if [ "$?" = 0 ]; then
-		echo "ok $1 - $2"
-		return
-	fi
-	echo "not ok $1 - $2"
-	failed=1
-}
-
 # A packet without a request needs at most as many instructions as in fq_codel.
 no_dearer()
 {
@@ -86,10 +77,9 @@ no_dearer()
 
 main()
 {
-	local tree tools failed=0
+	local tree tools
 
-	echo "KTAP version 1"
-	echo "1..2"
+	ktap_plan 2
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
@@ -99,11 +89,10 @@ main()
 	write_job
 	HPCC_MODDIR=$WORK TC_LIB_DIR=$WORK "$TOP/scripts/vm/run.sh" --icount --tree "$tree" --ro "$WORK" \
 		--timeout 500 -- bash "$WORK/job" "$WORK" > "$WORK/out" 2>&1 < /dev/null
-	result 1 "the guest measures"
+	ktap_result "$(($? != 0))" "the guest measures"
 	grep ' batch ' "$WORK/out" | sed 's/^/# /'
-	no_dearer
-	result 2 "a packet without a request costs no more than in fq_codel"
-	exit "$failed"
+	ok "a packet without a request costs no more than in fq_codel" no_dearer
+	ktap_exit
 }
 
 main "$@"

@@ -53,8 +53,7 @@ class CardPath(Path):
     def __init__(self, driver, mtu=1500, limit=0, queues=1):
         near, far = cards(driver, queues)
         self.queues = tx_queues(near)
-        super().__init__(switches=1, mtu=mtu, base_rtt_ns=T_NS, host_mbps=HOST_MBPS,
-                         sample=0)
+        super().__init__(switches=1, mtu=mtu, base_rtt_ns=T_NS, host_mbps=HOST_MBPS, sample=0)
         self.switch = self.switches[0]
         self.switch.ip("link del right")
         for dev, name, ns in (near, "right", self.switch), (far, "left", self.b):
@@ -78,8 +77,7 @@ class CardPath(Path):
             self.switch.tc(f"qdisc replace dev right root handle 1: {how}")
             return
         self.switch.tc("qdisc replace dev right root handle 1: mq",
-                       *(f"qdisc replace dev right parent 1:{i:x} {how}"
-                         for i in range(1, self.queues + 1)))
+                       *(f"qdisc replace dev right parent 1:{i:x} {how}" for i in range(1, self.queues + 1)))
 
     def wait_for_carrier(self):
         """Wait until both NICs have a carrier."""
@@ -102,8 +100,7 @@ class CardPath(Path):
         qdiscs = json.loads(self.switch.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
         found = [qdisc["hpcc"] for qdisc in qdiscs if qdisc["kind"] == "hpcc"]
         expect("qdiscs", len(found), self.queues)
-        return {name: sum(qdisc[name] for qdisc in found)
-                for name in ("stamped", "tx_packets", "drop_gso")}
+        return {name: sum(qdisc[name] for qdisc in found) for name in ("stamped", "tx_packets", "drop_gso")}
 
 
 def wire_ns(seg):
@@ -179,8 +176,7 @@ def through(driver, mtu=1500, limit=0, queues=1):
                  "unseen_loss"):
         expect(name, counters[name], 0)
     if path.queues == 1:
-        expect_in("ts_back_ignored", counters["ts_back_ignored"], 0,
-                  0 if in_order else len(records) // 50)
+        expect_in("ts_back_ignored", counters["ts_back_ignored"], 0, 0 if in_order else len(records) // 50)
     for ns in path.hosts:
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
     return path, records

@@ -121,8 +121,7 @@ static void hpcc_cost_measure(struct Qdisc *q, const struct hpcc_cost_packet *p)
 	loop = hpcc_cost_run(q, false, &lost);
 	spin_unlock(qdisc_lock(q));
 	local_bh_enable();
-	pr_info("hpcc_cost: %s %s batch %u: %llu.%llu lost %u\n", q->ops->id,
-		p->name, batch,
+	pr_info("hpcc_cost: %s %s batch %u: %llu.%llu lost %u\n", q->ops->id, p->name, batch,
 		div_u64(all - loop, HPCC_COST_ROUNDS * batch),
 		div_u64((all - loop) * 10, HPCC_COST_ROUNDS * batch) % 10, lost);
 }
