@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A middlebox in user space: it receives each frame of a path, and forwards what a test returns for
-it.
-"""
+"""A middlebox in user space: it receives each frame of a path, and forwards what a test returns for it."""
 
 import copy
 import os
@@ -20,9 +18,7 @@ PACKET_IGNORE_OUTGOING = 23
 
 
 class Packet:
-    """A frame with TCP, without VLAN tags or extension headers; raises ValueError for other frames.
-    A test changes the members, and then calls frame().
-    """
+    """A frame with TCP but no VLAN tags or extension headers, otherwise ValueError; frame() returns it with changes."""
 
     def __init__(self, frame, to_b):
         self.to_b = to_b                        # otherwise to a
@@ -123,9 +119,7 @@ def nothing(packet):
 
 
 class BoxPath(Path):
-    """A path whose second switch is a middlebox: the first switch stamps packets to b, and the box
-    forwards them. change(packet) returns a list of packets.
-    """
+    """A path whose second switch is a middlebox that forwards the packets that change(packet) returns."""
 
     def __init__(self, *args, change=nothing, **how):
         super().__init__(*args, **how)
@@ -214,9 +208,7 @@ def cubic_mbps(version, nbytes):
 
 
 def send_until(done, client, server, nbytes):
-    """Send until done(). In virtual time it is done already: a number of round trips always takes
-    the same number of bytes.
-    """
+    """Send until done(). In virtual time it is done already: the number of bytes decides the round trips."""
     until(done, lambda: goodput_mbps(client, server, nbytes))
 
 

@@ -34,9 +34,7 @@ class FramePort:
         self.ends[0].send(frame)
 
     def recv(self, addresses):
-        """Return the next frame with these addresses, and skip the kernel's own frames. The
-        receiving kernel has removed the first VLAN tag.
-        """
+        """Return the next frame with these addresses, whose first VLAN tag the kernel has removed."""
         while True:
             got = self.ends[1].recv(4096)
             if got[:12] == addresses:

@@ -188,9 +188,7 @@ class Wire:
 
 
 def cable():
-    """Create the connected namespaces tx and rx, for a KTAP script. Afterwards this process is in
-    tx.
-    """
+    """Create the connected namespaces tx and rx, for a KTAP script. Afterwards this process is in tx."""
     for ns in "tx", "rx":
         subprocess.run(["ip", "netns", "add", ns], check=True)
         defer(subprocess.run, ["ip", "netns", "del", ns])

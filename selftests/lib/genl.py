@@ -158,9 +158,7 @@ class Family(Netlink):
             at += length + 3 & ~3
 
     def parts(self, command, body, flags):
-        """Send a request. Yield the decoded messages of the answer, packet by packet, or raise
-        Refused.
-        """
+        """Send a request. Yield the decoded messages of the answer, packet by packet, or raise Refused."""
         number, of = self.commands[command]
         self.send(self.id, self.genl(number) + body, flags)
         more = True

@@ -36,9 +36,7 @@ def _userfaultfd():
 
 
 class HeldRead(threading.Thread):
-    """Reads from a socket, and owns the socket until release(), because the page that it reads into
-    is missing until then.
-    """
+    """Reads from a socket, and owns it until release(), because the page that it reads into is missing."""
 
     def __init__(self, sock):
         super().__init__(daemon=True)

@@ -80,9 +80,7 @@ def modules():
 
 
 def need(name):
-    """Load a module and the modules that it needs, unless it is loaded, and allow all users to
-    select it. Return whether it is loaded.
-    """
+    """Load a module with those that it needs, and allow all users to select it. Return whether it is loaded."""
     if not os.path.isdir("/sys/module/" + name):
         file = module_file(name)
         if file:
@@ -149,9 +147,7 @@ def carriers(module):
 
 
 def users(module="tcp_hpcc"):
-    """Return the number of users of a module from /proc/modules, without its carriers, or None if
-    it is not loaded.
-    """
+    """Return the number of users of a module from /proc/modules, without its carriers, or None if it is not loaded."""
     with open("/proc/modules", encoding="ascii") as file:
         return next((int(line.split()[2]) - len(carriers(module)) for line in file
                      if line.split()[0] == module), None)

@@ -150,9 +150,8 @@ def each(*values):
 
 
 def main(module, modules=(), commands=()):
-    """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY,
-    as often as they are named. tcp_hpcc and the given modules are loaded; if a command is missing
-    no test runs.
+    """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY, as often as they are
+    named. tcp_hpcc and the given modules are loaded; if a command is missing no test runs.
     """
     tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
              if name.startswith("test_")}

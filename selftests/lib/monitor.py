@@ -17,9 +17,7 @@ TOOLS = f"{TOP}/tools"
 
 @lru_cache
 def program():
-    """Build hpccmon with all sanitizers that work here (User Mode Linux has no space for ASan's
-    shadow). Return its path.
-    """
+    """Build hpccmon with all sanitizers that work here (UML has no space for ASan's shadow). Return its path."""
     need_commands("cc", "make")
     for sanitize in "address,undefined", "undefined":
         folder = tempfile.mkdtemp()

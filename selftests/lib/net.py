@@ -130,9 +130,7 @@ class Netns:
         self.dump(identify=True)
 
     def paths(self):
-        """Return the links by local port, as {hop: (node, port, bit/s)}, and continue to request
-        identities.
-        """
+        """Return the links by local port, as {hop: (node, port, bit/s)}, and continue to request identities."""
         return {attrs["lport"]: {hop["hop"]: (hop["node"], hop["port"], hop["rate"])
                                 for hop in attrs.get("hop", []) if "node" in hop}
                 for attrs in self.dump(identify=True)}
@@ -146,9 +144,7 @@ class Netns:
         return next(iter(paths.values()))
 
     def expect_no_flows(self):
-        """Fail unless all flows end soon. Both ends are closed, but their last ACKs may be in
-        flight.
-        """
+        """Fail unless all flows end soon. Both ends are closed, but their last ACKs may be in flight."""
         for _ in range(100):
             if not self.flows():
                 break

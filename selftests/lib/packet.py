@@ -41,9 +41,7 @@ def csum(data):
 
 
 def with_csum(data, at, covered=b"", wrong=0):
-    """Return the data with a checksum at an offset, which also covers other bytes; wrong: the bits
-    that are inverted.
-    """
+    """Return the data with a checksum at an offset that also covers other bytes; the bits of wrong are inverted."""
     data = data[:at] + bytes(2) + data[at + 2:]
     return data[:at] + struct.pack("!H", csum(covered + data) ^ wrong) + data[at + 2:]
 
@@ -61,9 +59,7 @@ def pseudo(ends, length, proto=6):
 
 def tcp(ends, options=b"", payload=b"", flags=ACK, ports=(1000, 2000), seq=1, ack=2, window=500,
         doff=None, partial=False, wrong=0):
-    """Return a TCP segment between two addresses; partial: its checksum covers only the
-    pseudo-header.
-    """
+    """Return a TCP segment between two addresses; partial: its checksum covers only the pseudo-header."""
     options += EOL * (-len(options) % 4)
     words = 5 + len(options) // 4 if doff is None else doff
     raw = struct.pack("!HHIIBBHI", *ports, seq & 0xffffffff, ack & 0xffffffff, words << 4, flags,

@@ -20,9 +20,7 @@ def link(node, port, *rate_unit):
 
 
 def set_links(ns, *links):
-    """Add links to a host's table: node, port, bit/s, and optionally the bytes of a unit of queue
-    depth.
-    """
+    """Add links to a host's table: node, port, bit/s, and optionally the bytes of a unit of queue depth."""
     ns.hpcc().set("link-set", link=[link(*one) for one in links])
 
 
@@ -37,9 +35,7 @@ def get_links(ns):
 
 
 def route(line):
-    """Return "PREFIX/LEN [WHERE CARRIER]" in the form of the netlink family; - leaves a value to
-    the sysctl.
-    """
+    """Return "PREFIX/LEN [WHERE CARRIER]" in the form of the netlink family; - leaves a value to the sysctl."""
     prefix, *values = line.split()
     addr, length = prefix.split("/")
     return {"prefix": socket.inet_pton(socket.AF_INET6 if ":" in addr else socket.AF_INET, addr), "len": int(length)} | \
@@ -157,9 +153,7 @@ class Path:
 
 
 def uses_telemetry(ns, hops=1, links=0):
-    """Return whether a host's flow follows telemetry of at least this many hops, and has the
-    identities of at least this many links.
-    """
+    """Return whether a flow follows telemetry of at least this many hops, and knows at least this many links."""
     flow = ns.flow()
     return (flow["mode"] == "telemetry" and flow["hops"] >= hops and
             (not links or len(ns.links()) >= links))
@@ -172,9 +166,7 @@ def dropped(path, node):
 
 
 def falls_back(path, carrier, why=None):
-    """Check that the TCP option replaces a carrier, for example "ioam", and that the receiver's
-    counter has the reason.
-    """
+    """Check that the TCP option replaces a carrier, and that the receiver's counter has the reason."""
     client, server = path.connect()
     # a loaded host needs more transfers for the round trips without telemetry
     for i in range(40):

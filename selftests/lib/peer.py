@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A TCP of our own behind a TUN device, which sends whatever a test wants, and links whose records
-it makes up.
-"""
+"""A TCP of our own behind a TUN device, which sends whatever a test wants, and links whose records it makes up."""
 
 import ctypes
 import fcntl
@@ -35,10 +33,9 @@ ETA = 0.95
 
 
 class Peer:
-    """The far end of a TUN device. The kernel's address is 10.9.0.1 or fd09::1; the peer's address
-    ends in 2. The peer sends and receives only when the test calls its methods. W_init is W_INIT
-    unless a test sets other parameters. Unless patient is false, a slow peer does not cause
-    retransmissions by the kernel in real time.
+    """The far end of a TUN device. The kernel's address is 10.9.0.1 or fd09::1; the peer's address ends in 2. The peer
+    sends and receives only when the test calls its methods. W_init is W_INIT unless a test sets other parameters.
+    Unless patient is false, a slow peer does not cause retransmissions by the kernel in real time.
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS, "sample": 0}
@@ -105,9 +102,7 @@ class Peer:
         os.write(self.fd, self.packet(*what, **how))
 
     def icmp_frag_needed(self, mtu, seq):
-        """Report by ICMP that a link behind the peer has a smaller MTU, for an IPv4 segment of the
-        kernel.
-        """
+        """Report by ICMP that a link behind the peer has a smaller MTU, for an IPv4 segment of the kernel."""
         old = ipv4(addresses(self.kernel, self.addr), struct.pack("!HHI", self.lport, self.port, seq),
                    total=1500)
         icmp = with_csum(struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + old, 2)
@@ -314,9 +309,7 @@ class Flow(Peer):
             expect("something sent", self.read(1.0) is not None, True)
 
     def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):
-        """Run a round trip: read all data that the kernel sends, and acknowledge them with these
-        records. Return the flow.
-        """
+        """Read all data that the kernel sends, and acknowledge them with these records. Return the flow."""
         self.run(timeout_s)
         self.echo(*links, hops=hops, scale=scale)
         return self.flow()
@@ -333,9 +326,7 @@ def near(what, got, want, relative=0.002):
 
 
 def timed_out():
-    """Return a flow whose last window was lost, after its RTO; its link; and the sequence number up
-    to which it is acknowledged.
-    """
+    """Return a flow whose last window was lost, after its RTO; its link; and the acknowledged sequence number."""
     flow = Flow()
     # otherwise TCP would notice that data arrive which it has not retransmitted, and undo the
     # timeout
@@ -388,9 +379,8 @@ def exact_sleep():
 
 
 class LdcpFlow(Peer):
-    """A peer of an ldcp connection, which acknowledges what a test wants, with or without marks.
-    The flow is in the stable stage from its first packet, with TCP's window of 10, unless a test
-    wants a fast start.
+    """A peer of an ldcp connection, which acknowledges what a test wants, with or without marks. The flow is in the
+    stable stage from its first packet, with TCP's window of 10, unless a test wants a fast start.
     """
 
     LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
@@ -473,9 +463,7 @@ class LdcpFlow(Peer):
     # -- a receiver
 
     def take_in(self, seg):
-        """Receive a segment: advance acked, or record it behind the gap. Return the options of its
-        ACK.
-        """
+        """Receive a segment: advance acked, or record it behind the gap. Return the options of its ACK."""
         left, right = seg.seq, seg.seq + len(seg.payload)
         if right <= self.acked or any(a <= left and right <= b for a, b in self.blocks):
             return struct.pack("!BBBBII", 1, 1, 5, 10, left, right) + self.sack_option(2)
@@ -502,9 +490,8 @@ class LdcpFlow(Peer):
 
     def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
                 patience_s=5):
-        """Act as a receiver that is one RTT away and acknowledges each packet, until nbytes bytes
-        have arrived. lost() and marked() decide what happens to a segment. Return (time,
-        segment) of all segments that the kernel sent.
+        """Act as a receiver that is one RTT away and acknowledges each packet, until nbytes bytes have arrived. lost()
+        and marked() decide what happens to a segment. Return (time, segment) of all segments that the kernel sent.
         """
         began, sent, answers = time.monotonic(), [], []
         while self.acked - self.start < nbytes or answers:

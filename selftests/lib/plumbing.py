@@ -120,9 +120,7 @@ def family_id(netlink, name):
 
 
 def balance(ns, version, service, server):
-    """Let IPVS in a namespace forward connections to service, (address, port), to a server by NAT
-    ("masquerading").
-    """
+    """Let IPVS in a namespace forward connections to service, (address, port), to a server by NAT ("masquerading")."""
     netlink = Netlink(ns, NETLINK_GENERIC)
     family = family_id(netlink, b"IPVS")
     af = socket.AF_INET if version == 4 else socket.AF_INET6
@@ -215,9 +213,7 @@ def redirect_once(version, ifindex):
 
 
 def assign(version):
-    """Return a program that assigns a packet the socket of its addresses and ports, before the
-    stack looks it up.
-    """
+    """Return a program that assigns a packet the socket of its addresses and ports, before the stack looks it up."""
     at, length = (26, 12) if version == 4 else (22, 36)
     return only_tcp(version,
                     copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-48) +
@@ -248,9 +244,7 @@ def load_bpf(program, kind):
 
 
 def attach_bpf(ns, dev, place, program, action=False):
-    """Attach a program to the ingress or egress of a device: as a filter (cls_bpf), or as a
-    filter's action (act_bpf).
-    """
+    """Attach a program to a device's ingress or egress: as a filter (cls_bpf), or as its action (act_bpf)."""
     fd = load_bpf(program, SCHED_ACT if action else SCHED_CLS)
     netlink = Netlink(ns, NETLINK_ROUTE)
     with ns:

@@ -20,9 +20,8 @@ def _labels(text):
 
 
 class Metrics(dict):
-    """{name: {labels: value}}; self.type and self.help describe the metrics. Invalid text fails:
-    samples without HELP and TYPE before them, repeated samples, and samples of another metric in
-    between.
+    """{name: {labels: value}}; self.type and self.help describe the metrics. Invalid text fails: samples without HELP
+    and TYPE before them, repeated samples, and samples of another metric in between.
     """
 
     def __init__(self, text):

@@ -67,9 +67,7 @@ def merged(config, given):
 
 
 def allowed(config, given):
-    """Return whether tc-hpcc(8) allows a configuration, where given are the parameters of the
-    change.
-    """
+    """Return whether tc-hpcc(8) allows a configuration, where given are the parameters of the change."""
     for name in "rate", "bandwidth":
         if 0 < config[name] < 125:
             return False
@@ -197,9 +195,7 @@ class Request:
 
 
 def size_table(rng):
-    """Return a TCA_STAB that changes the lengths of packets, to 1 byte up to 2 GB; some of them are
-    invalid.
-    """
+    """Return a TCA_STAB that changes the lengths of packets, to 1 byte up to 2 GB; some of them are invalid."""
     slots = rng.choice((0, 0, 1, 2, 16, 512, rng.randrange(2000)))
     spec = struct.pack("=BBhiIIII", rng.choice((0, 3, 10, 30, 31, 255)),
                        rng.choice((0, 1, 8, 15, 30, 31, 255)), rng.choice((0, -1, 1, -32768, 32767)),

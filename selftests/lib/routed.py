@@ -83,9 +83,7 @@ def fill(path, client, known):
 
 
 def marked(path, client):
-    """Return whether ldcp got marks. If a flow that starts slowly or a busy machine has not filled
-    the link, fill it first.
-    """
+    """Return whether ldcp got marks, after filling the link if the flow has not filled it."""
     def count():
         return path.a.counters("ldcp")["marked"]
 

@@ -37,9 +37,7 @@ def tcp_info(sock):
 
 
 def let_go(sock):
-    """Close a socket when the test ends. In real time it sends a RST: a closed connection whose
-    peer is gone would use its module for another minute.
-    """
+    """Close a socket when the test ends: in real time with a RST, as it would use its module for another minute."""
     if not virtual_time() and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     sock.close()
@@ -59,9 +57,7 @@ def pattern(nbytes, salt=0):
 
 
 def transfer(*ways, timeout_s=60, each=None):
-    """Send data in each way (from, to, bytes). Fail unless they arrive unchanged. Call each() from
-    time to time.
-    """
+    """Send data in each way (from, to, bytes). Fail unless they arrive unchanged. Call each() from time to time."""
     sent, got, want = {}, {}, {}
     poll = select.poll()
     events = {}
@@ -105,9 +101,8 @@ def transfer(*ways, timeout_s=60, each=None):
 
 
 def until(known, send):
-    """If time is real, call send() until known() is true: a busy machine acknowledges much data at
-    once and gets few records, and if it stands still a flow falls back and returns. If time is
-    virtual, send nothing.
+    """If time is real, call send() until known() is true: a busy machine acknowledges much data at once and gets few
+    records, and if it stands still a flow falls back and returns. If time is virtual, send nothing.
     """
     for _ in range(0 if virtual_time() else 40):
         if known():

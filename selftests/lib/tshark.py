@@ -62,7 +62,5 @@ def read_ours(packets, names, *options):
 
 
 def capture(name, names):
-    """Return the values of fields for a file of captures/, which unit/test_captures.c makes;
-    checksums are verified.
-    """
+    """Return the values of fields for a file of captures/, which unit/test_captures.c makes; checksums are verified."""
     return read_file(CAPTURES / f"{name}.pcap", names, *OURS, "-o", "tcp.check_checksum:TRUE")

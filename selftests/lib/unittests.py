@@ -48,9 +48,7 @@ class Ktap(unittest.TestResult):
 
 
 def allow_interrupts():
-    """For setUpModule: make Ctrl-C work in processes that tests start, even if a shell ignores it
-    for them.
-    """
+    """For setUpModule: make Ctrl-C work in processes that tests start, even if a shell ignores it for them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

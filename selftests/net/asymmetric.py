@@ -61,9 +61,7 @@ def test_one_end():
 
 
 def test_listener():
-    """If the listener's host has a route that names a congestion control, that one is used;
-    otherwise the host's default is.
-    """
+    """A route of the listener's host that names a congestion control overrides the host's default."""
     for version in 4, 6:
         path = Path(version, **HOST)
         path.b.sysctl("net.ipv4.tcp_congestion_control", "cubic")

@@ -149,9 +149,7 @@ def no_room(name):
 
 @each("ioam", "ifa")
 def dropped(name):
-    """The TCP option takes over if the receiver's filter drops the carrier. With IOAM, which is on data, this costs an
-    RTO.
-    """
+    """The TCP option takes over if the receiver's filter drops the carrier; with IOAM this costs an RTO."""
     path = carrier_path(name)
     withdraw(name, path)
     falls_back(path, name)

@@ -97,9 +97,7 @@ def not_installed(name):
 
 @each(*CARRIERS)
 def held_by_flow(name):
-    """A module cannot be unloaded while a flow uses its carrier. It can be unloaded while its carrier is only
-    configured; new connections then use the TCP option.
-    """
+    """A flow holds the module of its carrier; a configured carrier without flows does not."""
     fresh()
     path = carrier_path(name)
     ends = path.connect()
@@ -163,9 +161,7 @@ RECEIVERS = {"ioam": (ioam_receiver, send_ioam),
 
 @each(*RECEIVERS)
 def receiver_unloads(name):
-    """A receiver may unload a carrier that its peer uses: until the module is loaded again, the receiver ignores
-    telemetry in this carrier. Data still arrive.
-    """
+    """If a receiver unloads a carrier that its peer uses, it ignores this telemetry, and data still arrive."""
     fresh()
     receiver, send = RECEIVERS[name]
     peer = receiver()

@@ -36,9 +36,7 @@ def frame(size, tags=(), partial=False):
 
 
 def charged(wire, send):
-    """Return the bytes on the link that the port counts for the frames that send() sends, and the
-    frames that arrive.
-    """
+    """Return the bytes on the link that the port counts for the frames of send(), and the frames that arrive."""
     before = wire.stats()["tx_bytes"]
     send()
     frames = []
@@ -48,9 +46,7 @@ def charged(wire, send):
 
 
 def test_size_table_of_segments():
-    """The port charges the segments of a GSO packet by the size table, as it charges single packets
-    of the same lengths.
-    """
+    """The size table charges segments of a GSO packet as it charges single packets of their lengths."""
     wire = cable()
     for table in "overhead 40", "overhead -14", "mpu 1500", "linklayer atm overhead 8":
         for above in False, True:
@@ -143,9 +139,7 @@ def cgroup():
 
 
 def slab_bytes(group):
-    """Return the bytes of kernel objects that a cgroup is charged for, after a grace period in
-    which the kernel has freed some.
-    """
+    """Return the bytes of kernel objects that a cgroup is charged for, after a grace period."""
     time.sleep(3)
     stat = dict(line.split() for line in (group / "memory.stat").read_text("ascii").splitlines())
     return int(stat["slab_unreclaimable"])
@@ -164,9 +158,7 @@ def connected(pair, count=CONNECTIONS, port=5000):
 
 
 def test_memory_of_connections():
-    """The cgroup of a connection's socket is charged for all memory that softirq allocates for it,
-    also before accept(), and gets all of it back.
-    """
+    """The cgroup of a socket pays for what softirq allocates for it, also before accept(), and gets all back."""
     group = cgroup()
     port = "hpcc rate 1gbit delay 20us node 1 port 1"
     # Sender: flow and link. Receiver: its state and its link. IOAM: the links of traces.
@@ -189,9 +181,7 @@ def test_memory_of_connections():
 
 
 def test_notes_of_namespaces():
-    """The cgroups of both ends are charged for the handshake table of their namespaces, 64 KB each,
-    because a tenant may have many namespaces.
-    """
+    """The cgroups of both ends pay for the handshake tables of their namespaces, 64 KB each."""
     group = cgroup()
     pairs = [Pair() for _ in range(10)]
     ends = [(pair, pair.listen()) for pair in pairs]
@@ -203,9 +193,7 @@ def test_notes_of_namespaces():
 
 
 def test_flows_of_a_namespace():
-    """A connection beyond the limit runs classic and is counted; a flow that ends makes room for
-    another one.
-    """
+    """A connection beyond the limit runs classic and is counted; a flow that ends makes room for another one."""
     pair = Pair()
     pair.s.sysctl("net.hpcc.max_flows", 3)
     ends = connected(pair, 5)
@@ -229,9 +217,7 @@ def test_flows_of_a_namespace():
 
 
 def test_flows_of_the_machine():
-    """The limit of the initial namespace, which root of the machine sets, applies in each other
-    namespace too.
-    """
+    """The limit of the initial namespace, which root of the machine sets, applies in each other namespace too."""
     limit = "nsenter -t 1 -n sysctl -qw net.hpcc.max_flows="
     defer(run, limit + "0")
     run(limit + "2")

@@ -52,9 +52,7 @@ def busy_port(*commands):
 
 
 def check(what, found):
-    """However much time has passed, frames that found no room were dropped, and all others have
-    left or are queued.
-    """
+    """However much time has passed, frames that found no room were dropped, and all others have left or are queued."""
     found = {name: int(value) for name, value in found.items()}
     expect(f"{what}: dropped", found["dropped"], FRAMES - HELD)
     expect(f"{what}: sent and waiting", found["sent_pkts"] + found["backlog_pkts"], HELD)

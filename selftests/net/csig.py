@@ -65,9 +65,7 @@ def parts(data, at=12):
 
 
 def test_batches():
-    """On a link without a rate a probe is not taken for late if later data arrive with it in one
-    batch.
-    """
+    """On a link without a rate a probe is not taken for late if later data arrive with it in one batch."""
     path = carrier_path("csig", switches=1)
     for dev in "left", "right":
         path.change(1, "hpcc rate 0 delay 0", dev)
@@ -89,9 +87,7 @@ def test_nobody_pushes():
 
 
 def test_early_loss():
-    """A flow falls back for its losses before it has noticed that CSIG brings no telemetry: it
-    returns by the TCP option.
-    """
+    """A flow falls back for losses before it has noticed that CSIG brings nothing: it returns by the TCP option."""
     # start_rtt_ns lets the flow start with W_init: its first burst loses packets. With maxStage 0
     # the TCP option would bring telemetry before CSIG has been silent for long enough to stop.
     # With 20 KB the losses come later, and the TCP option brings it before that with maxStage 5, too.
@@ -109,9 +105,7 @@ def test_early_loss():
 
 
 def test_classic_tags_no_data():
-    """After losses that no signal explains a flow sends its requests in the TCP option: the
-    receiver would drop data with a tag.
-    """
+    """After losses without a signal requests use the TCP option: the receiver would drop data with a tag."""
     for version in 4, 6:
         path = carrier_path("csig", version=version)
         client, server = path.connect()
@@ -148,9 +142,7 @@ def test_kind_changes():
 
 
 def test_only_probes_come_in():
-    """Only a pure ACK is accepted with a tag: filters that match the EtherType do not see TCP in a
-    tagged frame.
-    """
+    """Only a pure ACK is accepted with a tag: filters that match the EtherType do not see TCP in a tagged frame."""
     for version in 4, 6:
         pair = Pair(version, carrier=4)
         mac = bytes.fromhex(json.loads(pair.s.run("ip", "-j", "link", "show", "eth0"))[0]["address"].replace(":", ""))
@@ -178,9 +170,7 @@ def test_only_probes_come_in():
 
 
 def test_port_writes():
-    """The first port writes, a worse value replaces a better one, and nothing else in the frame
-    changes.
-    """
+    """The first port writes, a worse value replaces a better one, and nothing else in the frame changes."""
     for version in 4, 6:
         for tags in b"", VLAN, VLAN * 4:
             port = FramePort("stamp csig csig_time 1us int_window 1ms", SHAPE)
@@ -197,9 +187,7 @@ def test_port_writes():
 
 
 def test_port_queue():
-    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no
-    bandwidth left.
-    """
+    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no bandwidth left."""
     port = FramePort("stamp csig csig_time 8us int_window 1us limit 1mb", SHAPE)
     took = 1538 * 8 / MBPS          # us
     full = frame(payload=bytes(1500 - 52))
@@ -245,9 +233,7 @@ def test_port_leaves():
 
 
 def test_push():
-    """A segment with a request gets a tag in front of its IP header and behind its VLAN tag; no
-    other segment does.
-    """
+    """A segment with a request gets a tag in front of its IP header and behind its VLAN tag; no other segment does."""
     for version in 4, 6:
         for tags in b"", VLAN:
             for stamp in "csig_push", "csig,csig_push":
@@ -272,9 +258,7 @@ def test_push():
 
 
 def test_not_ethernet_any_more():
-    """A device has stopped being an Ethernet device: its port neither looks for tags in its packets
-    nor pushes any.
-    """
+    """A device has stopped being an Ethernet device: its port neither looks for tags in its packets nor pushes any."""
     ns = Netns()
     with ns:
         tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -299,9 +283,8 @@ def test_not_ethernet_any_more():
 
 
 def test_captures():
-    """hpcc-carriers.lua reads captures/csig.pcap, which unit/test_captures.c makes: three ports
-    compare their signals, the third one is not worse, and the receiver finds the tag's signal in
-    the request.
+    """hpcc-carriers.lua reads captures/csig.pcap, which unit/test_captures.c makes: three ports compare their signals,
+    the third one is not worse, and the receiver finds the tag's signal in the request.
     """
     tags = ["csig.type", "csig.bucket", "csig.locator"]
     record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]

@@ -127,10 +127,9 @@ def test_firewall_bypass():
 
 
 def test_checksum_of_another():
-    """The correct checksum of a segment proves nothing about a packet that another parser finds in
-    it. conntrack of 6.1 removes an atomic fragment header from behind destination options, and the
-    kernel then parses the TCP header as another extension header: source port 0x3a20 means that
-    ICMPv6 follows 264 bytes on.
+    """The correct checksum of a segment proves nothing about a packet that another parser finds in it. conntrack of 6.1
+    removes an atomic fragment header from behind destination options, and the kernel then parses the TCP header as
+    another extension header: source port 0x3a20 means that ICMPv6 follows 264 bytes on.
     """
     peer = Peer(6)
     peer.ns.run("nft", "-f", "-", stdin=TRACK)
@@ -159,9 +158,7 @@ def test_checksum_of_another():
 
 
 def losses(ns):
-    """Return counters that increase if a segment is lost. On a busy machine in real time a segment may
-    be late, which causes loss probes.
-    """
+    """Return counters that increase if a segment is lost, or in real time is late, which causes loss probes."""
     names = ["RetransSegs", "TcpExtTCPLossProbes"] if virtual_time() else []
     return {name: ns.snmp(name) for name in ("TcpExtTCPTimeouts", *names)}
 
@@ -373,9 +370,7 @@ def batches(path):
 
 
 def first_difference(*paths):
-    """Return the number of the first batch that differs between the files, and its differences; or
-    None.
-    """
+    """Return the number of the first batch that differs between the files, and its differences; or None."""
     for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths),
                                                               fillvalue=[])):
         if not alike(one, two):
@@ -399,9 +394,7 @@ def load_again():
 
 
 def compare(count, seed, *options, joins=True):
-    """Send the same packets to both hosts. Return the counts of both, and the counters of the
-    modules.
-    """
+    """Send the same packets to both hosts. Return the counts of both, and the counters of the modules."""
     paths, counts = [], []
     for ours in False, True:
         if ours:
@@ -424,9 +417,7 @@ def compare(count, seed, *options, joins=True):
 
 
 def test_random():
-    """Both hosts get the same packets: their sockets receive the same data, and their counters
-    agree.
-    """
+    """Both hosts get the same packets: their sockets receive the same data, and their counters agree."""
     for begin in range(0, PACKETS, TURN):
         seed = SEED * 1000 + begin // TURN
         count = min(TURN, PACKETS - begin)
@@ -444,10 +435,9 @@ def test_random():
 
 
 def test_carriers():
-    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and they are not sent
-    to the host without the modules. So only the data of the sockets are compared, not the counters.
-    GRO is off: it would hold INT back as data. CSIG is in Ethernet frames, which a TUN device
-    does not have (csig.py).
+    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and they are not sent to the host
+    without the modules. So only the data of the sockets are compared, not the counters. GRO is off: it would hold INT
+    back as data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
     """
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)

@@ -34,9 +34,7 @@ def leave():
 
 
 def test_loaded_by_a_route():
-    """The route requests the module under RTNL: if the module's setup waited for RTNL, both would
-    wait forever.
-    """
+    """The route requests the module under RTNL: if the module's setup waited for RTNL, both would wait forever."""
     ns = Netns()
     ns.ip("link set lo up")
     leave()

@@ -66,9 +66,7 @@ def numbers(values):
 
 
 def test_what_hosts_and_switches_write():
-    """tshark shows each field of each option of connections in both modes, with identities, over
-    IPv4 and IPv6.
-    """
+    """tshark shows each field of each option of connections in both modes, with identities, over IPv4 and IPv6."""
     types, segments = set(), []
     for version, where in (4, 0), (6, 1):
         path = Path(version, where=where, n_flows=0)
@@ -103,9 +101,7 @@ def segments_of(*options, dport=5000):
 
 
 def test_utilization():
-    """d(tx)/d(ts) is shown between two records of a link, and u' if T is known; neither is shown
-    after a change of link or scale.
-    """
+    """d(tx)/d(ts), and u' if T is known, are shown between two records of the same link and scale."""
     options = [option(FORWARD, [record(1, ts, tx, qlen, tag)], 10)
                for ts, tx, qlen, tag in ((0xfff00, 0xffff0, 100, 1), (100, 50, 200, 1), (100, 50, 200, 1),
                                          (300, 60, 0, 2), (500, 260, 1000, 2))]
@@ -149,9 +145,7 @@ def test_malformed():
 
 
 def test_other_experiments():
-    """Options of other experiments go to Wireshark's own dissector, as the SYN or the connection
-    shows.
-    """
+    """Options of other experiments go to Wireshark's own dissector, as the SYN or the connection shows."""
     names = ["hpcc.type", "hpcc.exid", "tcp.options.experimental.exid"]
     ours = option(FORWARD, [record(1, 1, 1)])
     peer = Peer()
@@ -205,9 +199,7 @@ def test_slow_hop():
 
 
 def test_tags_in_tags():
-    """However many CSIG tags follow each other, with or without VLAN tags in between, the dissector
-    ends without an error.
-    """
+    """However many CSIG tags follow each other, with or without VLAN tags between, the dissector ends."""
     tag, vlan = b"\x88\xb5\0\0", b"\x81\0\0\5"
     fields = ["csig.type", "_ws.expert.message"]
     for tags in tag, tag * 2, tag * 300, (vlan + tag) * 300:

@@ -129,9 +129,7 @@ def test_usage():
 
 
 def test_textfile_is_whole():
-    """A reader of the file sees one whole export. If a file cannot be written, the old one remains,
-    and nothing else.
-    """
+    """A reader of the file sees one whole export; a file that cannot be written remains as it was."""
     pair = Pair()
     listener = pair.listen()
     for _ in range(20):
@@ -223,9 +221,7 @@ def test_same_ends():
 
 
 def test_many_flows():
-    """Only as many flows have series as --flows allows: flows that fell back first, then always the
-    same ones.
-    """
+    """Only as many flows have series as --flows allows: flows that fell back first, then always the same ones."""
     pair = Pair(6)
     listener = pair.listen()
     for _ in range(300):
@@ -318,9 +314,7 @@ def memory_kb(process):
 
 
 def test_host():
-    """The server refuses requests whose Host is not a name of this host, for any path: web pages
-    can invent such names.
-    """
+    """The server refuses requests whose Host is not a name of this host: web pages can invent such names."""
     flow = Flow()
 
     def status(host, addr="127.0.0.1", path="/metrics"):
@@ -349,9 +343,7 @@ def test_host():
 
 
 def test_held_clients():
-    """Clients that occupy all slots do not keep others from an answer: the oldest idle client is
-    closed.
-    """
+    """Clients that occupy all slots do not keep others from an answer: the oldest idle client is closed."""
     ns = Netns()
     server = serve(ns)
     held = [client(ns) for _ in range(8)]
@@ -385,9 +377,7 @@ def ended(sock):
 
 
 def until_ended(others, payload):
-    """Return the time until the server has closed all these connections, which send `payload` each
-    second.
-    """
+    """Return the time until the server has closed all these connections, which send `payload` each second."""
     began = time.monotonic()
     while time.monotonic() - began < 60:
         for sock in others:
@@ -402,9 +392,7 @@ def until_ended(others, payload):
 
 
 def test_hostile_clients():
-    """Clients that send slowly, send too much, or do not read cost the server little memory. The
-    server closes their connections after 10 s.
-    """
+    """Clients that send slowly or too much, or do not read, cost little memory, and are closed after 10 s."""
     need_virtual_time()
     pair = Pair()
     listener = pair.listen()
@@ -499,9 +487,7 @@ if not shutil.which("promtool"):
 
 
 def test_names():
-    """--names requests the identities of links; a user without the right gets one message, and all
-    other metrics.
-    """
+    """--names requests the identities of links; a user without the right gets one message, and all other metrics."""
     ns = Netns()
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)

@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Other features on a path or on a socket: the data arrive unchanged, and the connection shows
-whether it gets telemetry. A test leaves out features that a kernel lacks; each test has a part that
-all kernels support.
+"""Other features on a path or on a socket: the data arrive unchanged, and the connection shows whether it gets
+telemetry. A test leaves out features that a kernel lacks; each test has a part that all kernels support.
 """
 
 import os
@@ -250,9 +249,7 @@ def ao_is_there():
 
 
 def test_signatures():
-    """A signature covers the header, so hpcc does not agree: TCP-MD5, and TCP-AO if the kernel has
-    it.
-    """
+    """A signature covers the header, so hpcc does not agree: TCP-MD5, and TCP-AO if the kernel has it."""
     for sign, kind in ((add_md5, 19), *([(add_ao, 29)] if ao_is_there() else [])):
         print(f"# {sign.__name__}")
         for version in 4, 6:
@@ -317,9 +314,7 @@ def test_no_early_demux():
 
 
 def received(ns):
-    """Return for each CPU the packets that it got from devices, and those that another CPU passed
-    to it.
-    """
+    """Return for each CPU the packets that it got from devices, and those that another CPU passed to it."""
     rows = [line.split() for line in ns.read("/proc/net/softnet_stat").splitlines()]
     return [(int(row[0], 16), int(row[9], 16)) for row in rows]
 
@@ -367,9 +362,7 @@ def flood(path, nr):
 
 
 def test_syn_cookies():
-    """A listener that is flooded answers with SYN cookies: new connections run classic, and older
-    ones keep their telemetry.
-    """
+    """A flooded listener answers with SYN cookies: new connections run classic, older ones keep telemetry."""
     for cc in CCS:
         path = Routed(cc=cc)
         path.switches[0].ip("route add blackhole 10.66.0.0/16")

@@ -21,9 +21,7 @@ PORT = "hpcc rate 1gbit delay 20us"
 
 
 def settled():
-    """Wait until the connections of the last test have ended. Return the number of users of the
-    module.
-    """
+    """Wait until the connections of the last test have ended. Return the number of users of the module."""
     for _ in range(300):
         if not users():
             break
@@ -74,18 +72,14 @@ def test_many():
 
 
 def unreclaimable_kb():
-    """Return the KB of the kernel's unreclaimable objects, after a grace period in which some were
-    freed.
-    """
+    """Return the KB of the kernel's unreclaimable objects, after a grace period in which some were freed."""
     time.sleep(3)
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim"))
 
 
 def test_memory():
-    """A flow of one hop takes the memory that it needs, and not the next power of two. The test
-    compares connections with and without flows.
-    """
+    """A flow of one hop takes the memory that it needs, and not the next power of two."""
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
     ends = []
@@ -136,9 +130,7 @@ def test_nobody_is_left():
 
 
 def test_listener_and_half_open():
-    """Connections that get no further than the SYN-ACK have no flow, and those that are never
-    accepted leave none behind.
-    """
+    """Connections that do not get past the SYN-ACK have no flow; those never accepted leave none behind."""
     peer = Peer()
     peer.listen()
     for number in range(6):

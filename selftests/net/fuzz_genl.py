@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests to the generic netlink family "hpcc", with and without privileges, while
-connections come and go. Valid requests are answered with the flows that they name, invalid ones are
-refused, and none is left without an answer.
+"""Random requests to the generic netlink family "hpcc", with and without privileges, while connections come and go.
+Valid requests are answered with the flows that they name, invalid ones are refused, and none is left without an answer.
 """
 
 import errno
@@ -203,9 +202,7 @@ class Tables:
 
 
 def test_tables():
-    """Send random requests for tables. A model predicts the content of the tables; invalid requests
-    change nothing.
-    """
+    """Send random requests for tables. A model predicts the content of the tables; invalid requests change nothing."""
     tables = Tables(random.Random(SEED + 1))
     taken = sum(tables.step(turn) for turn in range(MESSAGES))
     print(f"# {taken} of {MESSAGES} taken")

@@ -1,9 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests to the qdisc, with and without traffic, random values of parameters and socket
-options, and files that are read in random pieces. An accepted request sets the requested values,
-which are within their ranges; a refused request changes nothing and returns a reason. Connections
-deliver all data.
+"""Random requests to the qdisc, with and without traffic, random values of parameters and socket options, and files
+that are read in random pieces. An accepted request sets the requested values, which are within their ranges; a refused
+request changes nothing and returns a reason. Connections deliver all data.
 """
 
 import json
@@ -94,9 +93,7 @@ class Port:
         self.ask(request, flags, handle, base, right)
 
     def ask(self, request, flags, handle, base, right):
-        """Send a request and check the outcome. If right is None, the kernel may accept or refuse
-        the request.
-        """
+        """Send a request and check the outcome. If right is None, the kernel may accept or refuse the request."""
         what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
         error, message = self.link.ask(RTM_NEWQDISC, flags,
                                        request.body(self.link.index, handle))
@@ -216,9 +213,7 @@ def test_size_tables():
 
 
 def test_clsact():
-    """Requests for hpcc in the place of clsact, beside it, and with filter blocks that do not
-    exist, do no harm.
-    """
+    """Requests for hpcc in the place of clsact, beside it, and with filter blocks that do not exist, do no harm."""
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 7), 0
     for _ in range(MESSAGES // 3):
@@ -291,9 +286,7 @@ def random_text(rng, low, high):
 
 
 def test_parameters():
-    """After each write a parameter has a value within its range; after a refused one it has the old
-    value.
-    """
+    """After each write a parameter has a value within its range; after a refused one it has the old value."""
     pair = Pair()
     client, server = pair.connect()
     rng = random.Random(SEED + 3)

@@ -71,9 +71,7 @@ class Ways:
                            "tx-udp-segmentation", "off")
 
     def tun(self, dev):
-        """Create a device without Ethernet headers. Return the file descriptor that receives its
-        packets.
-        """
+        """Create a device without Ethernet headers. Return the file descriptor that receives its packets."""
         with self.tx:
             fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", dev.encode(), 0x1001))
@@ -113,9 +111,7 @@ class Ways:
 
     @staticmethod
     def wait_for_forwarding(ns):
-        """Wait until the ports of the bridge forward, as they do after it has noticed their
-        carriers.
-        """
+        """Wait until the ports of the bridge forward, as they do after it has noticed their carriers."""
         for _ in range(100):
             ports = json.loads(ns.run("ip", "-j", "-d", "link", "show", "master", "br0"))
             if {port["linkinfo"]["info_slave_data"]["state"] for port in ports} == {"forwarding"}:
@@ -230,9 +226,7 @@ def test_router():
 
 
 def host(version):
-    """Connections of several kinds transfer data while random packets are sent to both of their
-    ends.
-    """
+    """Connections of several kinds transfer data while random packets are sent to both of their ends."""
     pair = Pair(version, qdisc="hpcc rate 1gbit delay 20us marking ldcp")
     for ns in pair.c, pair.s:
         ns.sysctl("net.ipv4.tcp_invalid_ratelimit", 0)

@@ -240,9 +240,7 @@ def test_kind_mismatch():
 
 
 def test_kind_changed():
-    """A connection keeps the option kind of its handshake after the sysctl has changed, even before
-    its first data.
-    """
+    """A connection keeps the option kind of its handshake after the sysctl has changed, even before its first data."""
     def kinds(peer):
         peer.sock.send(bytes(100))
         segment = peer.read(0.1)
@@ -358,9 +356,7 @@ def test_bad_checksum_in_syn():
 
 
 def test_synack_not_asked_for():
-    """The SYN had no option: a SYN-ACK with one makes no agreement, even if the socket selects hpcc
-    later.
-    """
+    """The SYN had no option: a SYN-ACK with one makes no agreement, even if the socket selects hpcc later."""
     peer = Peer(cc="cubic")
     peer.connect(syn_option())
     expect("option in SYN", peer.syn.option(KIND), None)
@@ -383,9 +379,7 @@ def test_syn_not_offered():
 
 
 def test_lost_syns():
-    """Two SYNs with the option are lost: the third SYN has no option, and a SYN-ACK with the option
-    that arrives after it makes no agreement.
-    """
+    """The third SYN has no option: a SYN-ACK with the option that answers an earlier one makes no agreement."""
     peer = Peer()
     peer.start_connect()
     syns = [peer.syn, peer.read(3), peer.read(6), peer.read(12)]
@@ -449,9 +443,7 @@ def test_listener_from_before():
 
 
 def test_forged_synack():
-    """An attacker who has not seen our SYN cannot agree in the server's name: the SYN-ACK needs the
-    right ACK number, as it does for TCP.
-    """
+    """A SYN-ACK needs the right ACK number to agree: an attacker has not seen our SYN."""
     for version in 4, 6:
         peer = Peer(version)
         peer.start_connect()
@@ -468,9 +460,8 @@ def test_forged_synack():
 
 
 def test_forged_syn():
-    """A SYN with another sequence number neither makes an agreement nor undoes one, before and
-    after the server's SYN-ACK. The test sends no SYN within the window: TCP would reset the
-    request.
+    """A SYN with another sequence number neither makes an agreement nor undoes one, before and after the server's
+    SYN-ACK. The test sends no SYN within the window: TCP would reset the request.
     """
     for offered, forged, mode in ((syn_option(), b"", "hpcc"),
                                   (b"", syn_option(), "hpcc-classic")):
@@ -553,9 +544,7 @@ def test_whom_strangers_cost_memory():
 
 
 def test_link_local_route():
-    """The first SYN with the option comes from a link-local peer, whose route names hpcc; a route
-    to the same prefix on another link does not.
-    """
+    """The first SYN with the option comes by a link whose route names hpcc; the same prefix elsewhere does not."""
     peer = Peer(6, cc="cubic")
     peer.kernel, peer.addr = "fe80::1", "fe80::2"
     peer.ns.ip("addr add fe80::1/64 dev tun0 nodad",
@@ -572,9 +561,7 @@ def test_link_local_route():
 
 
 def test_route_of_a_user():
-    """The first SYN with the option is for a listener whose user has a routing table of his own,
-    which names hpcc.
-    """
+    """The first SYN with the option is for a listener whose user has a routing table of his own, which names hpcc."""
     for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
         peer = Peer(version, cc="cubic")
         peer.ns.run(*f"ip -{version} rule add uidrange 1000-1000 lookup 100 pref 50".split())
@@ -643,9 +630,7 @@ def test_without_ecn():
 
 
 def test_classic_sends_as_reno():
-    """Without agreement, retransmissions and pure ACKs are not ECN-capable (RFC 3168, 6.1.4 and
-    6.1.5), whichever end connected; new data are.
-    """
+    """Without agreement retransmissions and pure ACKs are not ECN-capable (RFC 3168, 6.1.4, 6.1.5); data are."""
     for version in 4, 6:
         for passive in False, True:
             peer = Peer(version, ecn=True, patient=False)
@@ -668,9 +653,7 @@ def test_classic_sends_as_reno():
 
 
 def test_server_without_ecn():
-    """A connection without ECN that the peer opened sends no ECN-capable packets, though it has
-    telemetry.
-    """
+    """A connection without ECN that the peer opened sends no ECN-capable packets, though it has telemetry."""
     peer = Peer()
     peer.listen()
     _, sock = peer.accept()
@@ -680,9 +663,7 @@ def test_server_without_ecn():
 
 
 def test_last_syn_decides():
-    """The peer sends SYNs with and without the option, in several orders: the last SYN-ACK decides
-    which congestion control both ends run.
-    """
+    """The peer sends SYNs with and without the option in any order: the last SYN-ACK decides what both ends run."""
     for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
         peer = Peer()
         peer.listen()
@@ -758,9 +739,7 @@ def test_there_and_back():
 
 
 def test_back_too_late():
-    """The agreement is forgotten 180 s after the socket left hpcc: then hpcc means its classic
-    response.
-    """
+    """The agreement is forgotten 180 s after the socket left hpcc: then hpcc means its classic response."""
     need_virtual_time()
     for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
         peer = Peer()

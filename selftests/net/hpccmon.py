@@ -28,9 +28,7 @@ NO_RECORD = "no record has come yet, as at an end that only receives: W is as th
 
 
 def test_unload():
-    """Without the module hpccmon tells the user how to load it. This test is the first because
-    connections of other tests take minutes to end.
-    """
+    """Without the module hpccmon tells how to load it. First, because other tests' connections take minutes to end."""
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)
@@ -222,9 +220,7 @@ def test_same_as_netlink():
 
 
 def test_other_users():
-    """A user without the right to the identities of links gets a message about that, and all other
-    values.
-    """
+    """A user without the right to the identities of links gets a message about that, and all other values."""
     pair = Pair()
     pair.connect()
     process = start(pair.c, "flow", "--names", user=1000)
@@ -446,9 +442,7 @@ def test_events():
 
 
 def test_lost_events():
-    """Events that the kernel did not send, and events for which the socket had no room, are
-    counted.
-    """
+    """Events that the kernel did not send, and events for which the socket had no room, are counted."""
     need_virtual_time()
     flow = Flow()
     # The socket buffer has room for about twenty events.
@@ -498,9 +492,7 @@ def table(ns, width, *words):
 
 
 def test_top_widths():
-    """At each width of the terminal no line is longer than that, columns are aligned, and truncated
-    texts are marked.
-    """
+    """At each width of the terminal no line is longer, columns are aligned, and truncated texts are marked."""
     pair = Pair(6)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(3)]
@@ -537,9 +529,7 @@ def test_top_without_its_terminal():
 
 
 def test_top_leaves_the_terminal_as_it_was():
-    """However "hpccmon top" ends, the terminal echoes lines again, and an error message stands in
-    place of its screen.
-    """
+    """However top ends, the terminal echoes again, and an error message stands in place of its screen."""
     def is_usual(screen):
         with open(screen.pane("tty"), "rb") as tty:
             flags = termios.tcgetattr(tty)[3]
@@ -589,9 +579,7 @@ def test_top_sort_and_filter():
 
 
 def test_top_on_a_screen():
-    """On a terminal "hpccmon top" shows the same table as --once, at each size, and keys change its
-    order and filter.
-    """
+    """On a terminal top shows the same table as --once at each size; keys change its order and filter."""
     pair = Pair()
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -643,9 +631,7 @@ def links_of(answer):
 
 
 def test_path_by_a_flow():
-    """For a flow that sends, "hpccmon path" requests the identities of its links; for an idle flow
-    it prints what is known.
-    """
+    """"hpccmon path" requests the links of a flow that sends, and prints what is known of an idle one."""
     need_virtual_time()
     for version in 4, 6:
         path = Path(version, switches=4)
@@ -725,9 +711,7 @@ def at_boot(ns, table, name):
 
 
 def test_tables():
-    """An entry that is set is shown; the output of show can be loaded; what the kernel refuses is
-    reported with its reason.
-    """
+    """A new entry is shown; the output of show can be loaded; a refusal is reported with its reason."""
     ns, other = Netns(), Netns()
     want = {"link": {}, "route": {}}
     for table, key, given, shown in (
@@ -771,9 +755,7 @@ def test_tables():
 
 
 def test_wrong_entries():
-    """A wrong entry gives status 2 and a message about what is allowed; nothing changes, even if
-    another line of the file is valid.
-    """
+    """A wrong entry gives status 2 and the reason; nothing changes, even if other lines of the file are valid."""
     ns = Netns()
     verbs = "there are show, set, del, flush, load; load takes a file"
     for line, what in (("link x", f"x: {verbs}"), ("link show 1", f"show ...: {verbs}"), ("link flush 1", f"flush ...: {verbs}"),

@@ -27,9 +27,7 @@ NOTHING = 1
 
 
 def record_slow_hop(folder):
-    """Record a transfer over a path with a slow hop. Return the name of the file, and the messages
-    of hpccmon.
-    """
+    """Record a transfer over a path with a slow hop. Return the name of the file, and the messages of hpccmon."""
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
@@ -43,9 +41,7 @@ def record_slow_hop(folder):
 
 
 def test_record():
-    """hpccmon record writes a whole line for each sample of a flow, until it is interrupted or its
-    time is up.
-    """
+    """hpccmon record writes a whole line for each sample of a flow, until it is interrupted or its time is up."""
     folder = tempfile.mkdtemp()
     name, output = record_slow_hop(folder)
     lines = recorded(name)
@@ -115,9 +111,7 @@ def test_lost_acks():
 
 
 def test_acks_of_others():
-    """ACKs of other namespaces are counted, but a recording has only lines of the selected flows,
-    at the configured interval.
-    """
+    """ACKs of other flows are counted, but only selected flows have lines, at the configured interval."""
     flow, other = Flow(), Flow()
     name = tempfile.mkdtemp() + "/a"
     recorder = start(flow.ns, "record", "-o", name, "--delay=60")
@@ -133,9 +127,7 @@ def test_acks_of_others():
 
 
 def test_rate_of_acks():
-    """R in the line of an ACK is W/T, as in the line of a sample, although without pacing the
-    socket has no rate.
-    """
+    """R in the line of an ACK is W/T, as in the line of a sample, although without pacing the socket has no rate."""
     flow = Flow(pace=0)
     name = tempfile.mkdtemp() + "/a"
     recorder = start(flow.ns, "record", "-o", name, "--delay=1")
@@ -206,9 +198,7 @@ def test_full_disk():
 
 
 def test_plot():
-    """hpccmon plot turns a recording into an SVG file with a line for each hop, and refuses other
-    files.
-    """
+    """hpccmon plot turns a recording into an SVG file with a line for each hop, and refuses other files."""
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     folder = tempfile.mkdtemp()
@@ -261,9 +251,7 @@ def test_plot():
 
 
 def test_plot_long():
-    """However many lines a recording has, the SVG file is small, and still shows a peak of a single
-    line.
-    """
+    """However many lines a recording has, the SVG file is small, and still shows a peak of a single line."""
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     name = f"{tempfile.mkdtemp()}/long.csv"
@@ -283,9 +271,7 @@ def test_plot_long():
 
 
 def test_plot_by_odd_names():
-    """No name of a recording makes hpccmon plot run a command, and it does not overwrite anything
-    but a regular file.
-    """
+    """No name of a recording makes hpccmon plot run a command or overwrite anything but a regular file."""
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     folder = tempfile.mkdtemp()

@@ -84,9 +84,7 @@ def moved_ifa(peer, before):
 
 
 def test_stacks_in():
-    """A receiver reads a stack as records and sends an echo; it ignores and counts a stack that it
-    cannot use.
-    """
+    """A receiver reads a stack as records and sends an echo; it ignores and counts a stack that it cannot use."""
     cases = (
         (GOOD, {}, "ifa_received"),
         ((), {}, "ifa_received"),                               # no hop wrote
@@ -137,9 +135,7 @@ def test_stacks_in():
 
 
 def test_not_taken():
-    """A packet of another IFA variant, or of no hpcc connection, is ignored, and TCP does not get
-    it either.
-    """
+    """A packet of another IFA variant, or of no hpcc connection, is ignored, and TCP does not get it either."""
     peer = receiver()
     before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
     for how in {"version": 1}, {"gns": 1}, {"proto": 17}, {"flags_": 8}, {"flags_": 0x10}, {"flags_": 1}:
@@ -252,9 +248,7 @@ def test_port_writes():
 
 
 def test_port_counts_for_long():
-    """txBytes of a port with several queues does not jump after 2^51 ns, or 26 days: at 1 kbit/s a
-    byte takes 8 ms.
-    """
+    """txBytes of a port with several queues does not jump after 2^51 ns, or 26 days: at 1 kbit/s a byte takes 8 ms."""
     port = FramePort("")
     for ns in port.pair.c, port.pair.s:
         ns.ip("link set eth0 mtu 65535")
@@ -271,9 +265,7 @@ def test_port_counts_for_long():
 
 
 def test_port_child():
-    """The residence time is the wait in hpcc's own queue; with a child it is 0, because the port
-    does not know when the packet arrived.
-    """
+    """The residence time is the wait in hpcc's own queue; with a child it is 0, as the arrival is unknown."""
     for child, waits in (None, True), ("pfifo", False):
         port = FramePort("stamp ifa", "rate 10mbit delay 20us")
         if child:

@@ -124,9 +124,7 @@ def test_ldcp():
 
 
 def test_only_who_asks():
-    """ss without -i does not print the information; a socket without a connection and a UDP socket
-    have none.
-    """
+    """ss without -i does not print the information; a socket without a connection and a UDP socket have none."""
     flow = Flow()
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()
@@ -143,9 +141,7 @@ def test_only_who_asks():
 
 
 def test_while_it_changes():
-    """While sockets change their congestion control and end, ss and getsockopt() return either all
-    values or none.
-    """
+    """While sockets change their congestion control and end, ss and getsockopt() return either all values or none."""
     pair = Pair()
     listener = pair.listen()
     done = threading.Event()

@@ -83,9 +83,8 @@ def moved_int(peer, before):
 
 
 def test_stacks_in():
-    """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes
-    that are no stack, or state a wrong length, are old data to TCP, which answers them. The socket
-    gets no byte of either.
+    """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes that are no stack,
+    or state a wrong length, are old data to TCP, which answers them. The socket gets no byte of either.
     """
     cases = (
         (stack(GOOD), "int_received"),
@@ -175,9 +174,7 @@ def test_not_taken():
 
 
 def test_late_window():
-    """A probe that others have overtaken does not change the window: TCP takes the window from the
-    newest segment by its number, which the probe does not have.
-    """
+    """A probe that others have overtaken does not change the window, which TCP takes from the newest segment."""
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", bytes(1000))
@@ -204,9 +201,7 @@ def test_late_window():
 
 
 def test_behind_the_backlog():
-    """A probe arrives while a process owns the socket, behind data that TCP has not seen yet: TCP
-    does not answer it as an old segment.
-    """
+    """TCP does not answer a probe behind data in the backlog of a socket in use as an old segment."""
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", bytes(1000))
@@ -283,9 +278,7 @@ def test_joined():
 
 
 def test_without_name():
-    """A port with identify off writes no metadata: there are no records of half a path, and the TCP
-    option takes over.
-    """
+    """A port with identify off writes no metadata: there are no partial records, and the TCP option takes over."""
     path = carrier_path("int")
     path.change(1, "hpcc identify off")
     falls_back(path, "int", "ignored")
@@ -326,9 +319,7 @@ def garbled(packet):
 
 
 def test_middleboxes():
-    """Whatever a middlebox does to INT, the data arrive unchanged; if no readable INT arrives, the
-    TCP option takes over.
-    """
+    """Whatever a middlebox does to INT, the data arrive; if no readable INT arrives, the TCP option takes over."""
     for version, become, taken in ((4, dropped, False), (4, bleached, True), (6, bleached, True),
                                    (4, stripped, False), (6, stripped, False), (4, twice, True),
                                    (6, garbled, False)):

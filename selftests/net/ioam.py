@@ -90,9 +90,7 @@ def refused(ns, what, number, says, command="link-set", **values):
 
 
 def test_links_table():
-    """The table returns the links that were set, sorted by node and port; a link that is set again
-    gets the new values.
-    """
+    """The table returns the links that were set, sorted, with the values that were set last."""
     pair = Pair(6)
     set_links(pair.c, (7, 3, 25000000000), (1, 2, 1000), ((1 << 24) - 2, 65534, BPS))
     set_links(pair.c, (1, 2, 10000000000000, 65535), (0, 0, BPS))
@@ -181,9 +179,7 @@ def memory():
 
 
 def test_links_read_while_they_change():
-    """Links that stay are returned once, although others are added and deleted between the parts of
-    an answer.
-    """
+    """Links that stay are returned once, although others are added and deleted between the parts of an answer."""
     ns = Pair(6).c
     staying = [(2 * node, 1, BPS, 1) for node in range(3000)]
     set_links(ns, *staying)
@@ -261,9 +257,7 @@ def test_mtu_shrinks():
 
 
 def test_mixed_path():
-    """Some hops write into the trace, others into the TCP option: W follows the slowest link, of
-    either kind.
-    """
+    """Some hops write into the trace, others into the TCP option: W follows the slowest link, of either kind."""
     for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), ("tcp", "tcp", "tcp", "tcp", "ioam"):
         for slow in range(len(stamps)):
             path = carrier_path("ioam", switches=len(stamps))
@@ -307,9 +301,7 @@ def lose(path, client, server, for_s):
 
 
 def test_one_timeout():
-    """If all packets are lost for a short or a long time, the sender sends traces again afterwards,
-    also if the switches write only traces.
-    """
+    """After a short or long loss of all packets traces are sent again, also if switches write only traces."""
     for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
         path = carrier_path("ioam", stamp=stamp)
         client, server = path.connect()
@@ -411,9 +403,7 @@ def test_mixed_in():
 
 
 def test_mixed_without_N():
-    """If a request has hops of both kinds, the receiver does not know which hop is the last, and
-    reports no N; otherwise it does.
-    """
+    """If a request has hops of both kinds, the receiver cannot know the last hop, and reports no N."""
     peer = receiver(caps=CAP_REPORT)
     link = Link()
     nodes = trace((node(1), node(2)))
@@ -569,9 +559,8 @@ def test_port_foreign():
 
 
 def test_kernel_node():
-    """A router's kernel also writes node data into traces. This data has no tx_bytes, and its
-    timestamp is the time of receipt. So the receiver ignores such traces, and the connection
-    changes to the TCP option.
+    """A router's kernel also writes node data into traces. This data has no tx_bytes, and its timestamp is the time of
+    receipt. So the receiver ignores such traces, and the connection changes to the TCP option.
     """
     path = Routed(6, 1, carrier=1)
     router = path.switches[0]

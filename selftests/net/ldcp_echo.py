@@ -38,9 +38,7 @@ def receiver(quick=False, route="", **how):
 
 
 def delay_acks(flow):
-    """Let the kernel delay ACKs as in the middle of a connection, although no process reads the
-    data.
-    """
+    """Let the kernel delay ACKs as in the middle of a connection, although no process reads the data."""
     flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 20)
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
 
@@ -80,9 +78,7 @@ def test_marked():
 
 
 def test_change_while_an_ack_is_held():
-    """When the state changes, a held ACK leaves first with the old state, then the ACK of the
-    marked packet.
-    """
+    """When the state changes, a held ACK leaves first with the old state, then the ACK of the marked packet."""
     flow = begin()
     expect("ACKs", sends(flow, [ECT, ECT, ECT, CE, CE, ECT]),
            [[], [(2, False)], [], [(1, False), (1, True)], [(1, True)], []])
@@ -95,9 +91,7 @@ def test_change_while_none_is_held():
 
 
 def agrees(flow, fields, acks):
-    """Fail unless each ACK covers packets of one kind only, all packets are covered, and each
-    marked packet is acknowledged at once.
-    """
+    """Fail unless ACKs cover each packet, one kind each, and each marked packet is acknowledged at once."""
     at = 0
     for number, found in enumerate(acks):
         for covered, ece in found:
@@ -216,9 +210,7 @@ def test_without_ecn():
 
 
 def test_chosen_in_mid_connection():
-    """The socket selects ldcp in the middle of a connection: it echoes correctly from the first
-    segment on.
-    """
+    """The socket selects ldcp in the middle of a connection: it echoes correctly from the first segment on."""
     flow = LdcpFlow()
     flow.start_connect(cc="dctcp")
     flow.answer(b"")
@@ -266,9 +258,7 @@ def marking(pair_of, **how):
 
 
 def test_between_kernels():
-    """With ldcp and dctcp at both ends, in each combination with ldcp, the link is used and no
-    packet is lost.
-    """
+    """With ldcp and dctcp at both ends, in each combination with ldcp, the link is used and no packet is lost."""
     for pair_of in ("ldcp", "ldcp"), ("ldcp", "dctcp"), ("dctcp", "ldcp"):
         pair, client, server = marking(pair_of)
         # Since Linux 6.7 dctcp misses marks of packets that wait while a process owns the socket.
@@ -297,9 +287,7 @@ def test_between_kernels():
 
 
 def test_plain_receiver():
-    """A receiver with cubic echoes ECE until CWR arrives (RFC 3168): the window falls, and the flow
-    continues.
-    """
+    """A receiver with cubic echoes ECE until CWR arrives (RFC 3168): the window falls, and the flow continues."""
     pair, client, server = marking(("ldcp", "ldcp"))
     transfer((client, server, pattern(10000)))
     set_cc(server, "cubic")
@@ -312,9 +300,7 @@ def test_plain_receiver():
 
 
 def accurate(**how):
-    """Return a pair that negotiates AccECN, with cubic at the receiver; or None before Linux 6.18,
-    where tcp_ecn has to be 0, 1 or 2.
-    """
+    """Return a pair that negotiates AccECN, with cubic at the receiver; or None before Linux 6.18."""
     pair = Pair(cc=("ldcp", "cubic"), ldcp={"fast_start": 0}, **how)
     try:
         for ns in pair.c, pair.s:
@@ -361,9 +347,7 @@ SMALL = f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 1000 kmax 3100"
 
 
 def test_small_windows():
-    """The ACK of one of two packets reduces the window to one: the other packet is acknowledged at
-    once, too.
-    """
+    """The ACK of one of two packets reduces the window to one: the other packet is acknowledged at once, too."""
     small_windows(Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0}, qdisc=SMALL))
 
 

@@ -71,9 +71,7 @@ def test_iw_of_the_device():
 
 
 def test_bounded_by_the_receiver():
-    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment
-    that fits stays ECT.
-    """
+    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment that fits stays ECT."""
     flow = start(1000)
     flow.fill()
     segments = flow.got()
@@ -361,9 +359,7 @@ def test_marked():
 
 
 def test_late_handshake():
-    """The handshake was delayed, so that IW is far too large: at the first mark cw becomes the
-    number of packets in flight.
-    """
+    """A delayed handshake makes IW far too large: at the first mark cw becomes the packets in flight."""
     flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 10000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
     flow.start_connect()
     time.sleep(0.5)
@@ -379,9 +375,8 @@ def test_late_handshake():
 
 
 def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twice=0, **how):
-    """Send a message of which some packets of the first RTT are lost. There is no RTO and no loss
-    probe, nothing is retransmitted needlessly, and cw becomes the number of packets that arrived in
-    order.
+    """Send a message of which some packets of the first RTT are lost. There is no RTO and no loss probe, nothing is
+    retransmitted needlessly, and cw becomes the number of packets that arrived in order.
     """
     flow = start(iw, **how)
     size = pair_mss(flow.version)
@@ -428,9 +423,7 @@ def test_loss_of_the_first():
 
 
 def test_loss_of_all_but_the_tail():
-    """The ACK of the last packet reveals the loss. The lost packets are retransmitted with a window
-    that starts at one segment.
-    """
+    """The ACK of the last packet reveals the loss, whose retransmission starts with one segment."""
     lossy(set(range(19)), 1, within=20)
     lossy(set(range(4)), 1, message=5, within=8)
 
@@ -450,9 +443,7 @@ def test_loss_without_timestamps():
 
 
 def test_loss_behind_what_came():
-    """The loss is detected before the packets behind it have left: they count as in flight for no
-    longer than a round trip.
-    """
+    """The loss is detected before the packets behind it left: they do not count as in flight for long."""
     lossy({3} | set(range(8, 19)), 3, within=8)
 
 
@@ -550,9 +541,7 @@ class Path:
 
 
 def test_switch_drops_first():
-    """A port with a queue beyond K drops Not-ECT packets and passes ECT packets. The dropped ones
-    are retransmitted without an RTO.
-    """
+    """A port with a queue beyond K drops Not-ECT packets only, which are retransmitted without an RTO."""
     for version in 4, 6:
         path = Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40)
         client, server = path.connect()

@@ -40,9 +40,7 @@ def shown(cc, pair):
 
 @each(*CCS)
 def unload_and_load(cc):
-    """Unloading removes the module's files in each namespace, and loading creates them, in old and new ones; the other
-    module stays.
-    """
+    """Unloading removes the module's files in each namespace, and loading creates them; the other module stays."""
     defer(loaded_again)
     old = Netns()
     old.counters(cc)
@@ -176,9 +174,7 @@ def test_common_is_in_use():
 
 
 def test_agreement_does_not_outlive_the_module():
-    """An agreement ends when the module is unloaded: a connection that selects hpcc after a reload
-    runs classic.
-    """
+    """An agreement ends when the module is unloaded: a connection that selects hpcc after a reload runs classic."""
     defer(loaded_again)
     peer = Peer(cc="cubic")
     peer.connect(cc="hpcc")

@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Middleboxes that remove, rewrite and duplicate our options: the data arrive as they were sent, in
-virtual time with at least half of cubic's goodput on the same path, and the counters show what
-happened.
+"""Middleboxes that remove, rewrite and duplicate our options: the data arrive as they were sent, in virtual time with
+at least half of cubic's goodput on the same path, and the counters show what happened.
 """
 
 import copy
@@ -139,9 +138,7 @@ def test_removed_from_acks():
 
 
 def test_removed_later():
-    """A box removes the options in the middle of the connection, and later stops: telemetry
-    returns.
-    """
+    """A box removes the options in the middle of the connection, and later stops: telemetry returns."""
     for version in 4, 6:
         path, client, server = removed(everything, later=True, version=version)
         send_until(lambda: get_cc(client) != "hpcc", client, server, NBYTES // 2)
@@ -288,9 +285,7 @@ def test_heads_changed():
 
 
 def reordering(every=7):
-    """Return a box that swaps one packet in `every` with the next one, in both directions; but no
-    packet that ends a write, because none may follow it.
-    """
+    """Return a box that swaps one packet in `every` with the next one, but no packet that ends a write."""
     held = {}
 
     def box(packet):
@@ -315,9 +310,7 @@ def splitting(packet):
 
 
 def old_options(delay=40):
-    """Return a box that replaces each echo by the echo of `delay` ACKs earlier, so that new echoes
-    never arrive.
-    """
+    """Return a box that replaces each echo by the echo of `delay` ACKs earlier, so that new echoes never arrive."""
     past = []
 
     def box(packet):
@@ -416,9 +409,7 @@ def refused(path, what):
 
 
 def works(path, what, connect_s):
-    """Data arrive in both directions within a short time, and then with at least half of cubic's
-    goodput.
-    """
+    """Data arrive in both directions within a short time, and then with at least half of cubic's goodput."""
     start = time.monotonic()
     client, server = path.connect()
     expect_in(f"{what}: s to connect", time.monotonic() - start, 0, connect_s)
@@ -483,9 +474,7 @@ PROBED_S = 0.3
 
 
 def muted(version, firewall, nbytes=20000, **how):
-    """Make a connection whose data are dropped because of the option. Return path, a listener for
-    events of a, client, server.
-    """
+    """Make a connection whose data are dropped because of the option. Return path, listener of a, client, server."""
     path = BoxPath(version, change=firewall, **how)
     family = Family(path.a, "hpcc")
     family.listen("events")
@@ -500,9 +489,7 @@ def muted(version, firewall, nbytes=20000, **how):
 
 
 def test_one_trial():
-    """One segment carries a request as a trial. Other segments repair its loss, and there is no
-    further trial.
-    """
+    """One segment carries a request as a trial. Other segments repair its loss, and there is no further trial."""
     need_virtual_time()
     for version in 4, 6:
         firewall = Firewall(data)
@@ -526,9 +513,7 @@ def test_trial_brings_telemetry_back():
 
 
 def test_trial_is_a_request():
-    """If the receiver was to compute W, the trial is a request and not parameters, which were sent
-    before the RTO.
-    """
+    """If the receiver was to compute W, the trial is a request and not parameters, which were sent before the RTO."""
     need_virtual_time()
     for version in 4, 6:
         path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
@@ -614,9 +599,7 @@ def outage(path, client, server):
 
 
 def test_outage():
-    """After an outage an end that sends little still returns telemetry for the data of the other
-    end.
-    """
+    """After an outage an end that sends little still returns telemetry for the data of the other end."""
     need_virtual_time()
     path = BoxPath(4)
     client, server = path.connect()
@@ -651,9 +634,7 @@ def send_little(client, server, for_s=12):
 
 
 def test_trial_of_one_segment():
-    """A flow that never has enough segments in flight makes its trial, too. If the path drops it, a
-    tail loss probe repairs the loss.
-    """
+    """A flow of few segments makes its trial, too; if the path drops it, a tail loss probe repairs the loss."""
     need_virtual_time()
     for name, path, client, server in each_receiver():
         outage(path, client, server)
@@ -718,9 +699,7 @@ def test_trial_with_identify_off():
 
 
 def test_trials_wait():
-    """On a path that always drops the option the flow waits twice as long after each trial, and then
-    ten seconds for other segments.
-    """
+    """If the path always drops the option each trial waits twice as long, and later ten seconds."""
     need_virtual_time()
     path = BoxPath(4)
     client, server = path.connect()

@@ -52,9 +52,7 @@ def test_unload_with_listeners():
 
 
 def test_one_flow():
-    """netlink shows a flow with the values of /proc/net/hpcc and of the tracepoint, over IPv4 and
-    IPv6.
-    """
+    """netlink shows a flow with the values of /proc/net/hpcc and of the tracepoint, over IPv4 and IPv6."""
     for version in 4, 6:
         tracepoint = Tracepoint("hpcc:hpcc_ack")
         flow = Flow(version=version)
@@ -85,9 +83,7 @@ def test_one_flow():
 
 
 def test_since_when():
-    """The hop with the largest u' has an attribute for how long that has been so; another link at
-    that hop restarts the time.
-    """
+    """The hop with the largest u' shows for how long it has been so; another link there restarts the time."""
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
     family = Family(flow.ns, "hpcc")
@@ -118,9 +114,7 @@ def test_since_when():
 
 
 def test_who_is_asked():
-    """A dump can be restricted by any part of the ends and by the cookie; a request for one flow
-    needs both ends or the cookie.
-    """
+    """Any part of the ends, or the cookie, restricts a dump; a request for one flow needs both ends or the cookie."""
     pair = Pair(6)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -160,9 +154,7 @@ def test_mapped_addresses():
 
 
 def test_same_name():
-    """Connections over different links may have the same ends: interface or cookie distinguishes
-    them.
-    """
+    """Connections over different links may have the same ends: interface or cookie distinguishes them."""
     c, ends = same_ends()
     family = Family(c, "hpcc")
     name = name_of(ends[0][0])
@@ -195,9 +187,7 @@ def test_owned():
 
 
 def test_bad_requests():
-    """Unknown attributes, wrong lengths and malformed messages are refused, and later requests
-    still work.
-    """
+    """Unknown attributes, wrong lengths and malformed messages are refused, and later requests still work."""
     pair = Pair()
     client, server = pair.connect()
     family = Family(pair.c, "hpcc")
@@ -246,9 +236,7 @@ def test_namespaces():
 
 
 def test_names_of_links():
-    """With CAP_NET_ADMIN a request may ask for the identities of links, which are requested for 10
-    seconds.
-    """
+    """With CAP_NET_ADMIN a request may ask for the identities of links, which are requested for 10 seconds."""
     path = Path(switches=3)
     ends = path.connect()
     family = Family(path.a, "hpcc")
@@ -271,9 +259,7 @@ def test_names_of_links():
 
 
 def test_names_for_who_asked():
-    """Whether a dump contains identities depends on the process that requests it, and not on the
-    one that reads its parts.
-    """
+    """Whether a dump has identities depends on the process that requests it, and not on the one that reads it."""
     path = Path(switches=1)
     family = Family(path.a, "hpcc")
     # There are more parts than the two that the kernel prepares before the first one is read.
@@ -345,9 +331,7 @@ def test_telemetry_of_a_flow():
 
 
 def test_dump_while_flows_come_and_go():
-    """A dump contains each flow exactly once if the flow exists during the whole dump. Each message
-    of the dump is complete.
-    """
+    """A dump contains each flow that exists during all of it exactly once; each message is complete."""
     nr = 10000 if virtual_time() else 300
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * nr + 1000,) * 2)
     pair = Pair(6)
@@ -382,9 +366,7 @@ def test_dump_while_flows_come_and_go():
 
 
 def test_events():
-    """Fallbacks, returns and path changes are sent with the flow's identity to listeners in its
-    namespace, and to the tracepoint hpcc:hpcc_mode.
-    """
+    """Fallbacks, returns and path changes go to listeners in the flow's namespace, and to hpcc:hpcc_mode."""
     tracepoint = Tracepoint("hpcc:hpcc_mode")
     quiet = Family(Netns(), "hpcc")
     quiet.listen("events")

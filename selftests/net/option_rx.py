@@ -22,9 +22,7 @@ W_MIN = W_INIT // 1024
 
 
 class Guest(Peer):
-    """A peer that acts as a virtual machine: the header of each packet states where the host has to
-    put a checksum, if anywhere.
-    """
+    """A peer that acts as a virtual machine: each packet's header states where the host has to put a checksum."""
 
     FLAGS = 0x5001          # and IFF_VNET_HDR
     HEAD = 10               # struct virtio_net_hdr
@@ -156,9 +154,7 @@ def test_taken_out():
 
 
 def test_left_in():
-    """An option with PROMPT, an unknown or malformed option, and one beside another option stay in
-    the segment.
-    """
+    """An option with PROMPT, an unknown or malformed option, and one beside another option stay in the segment."""
     one = [record(1, 5, 6)]
     for what, options in (
             ("prompt", option(FORWARD, one, SCALE, flags=PROMPT)),
@@ -224,9 +220,7 @@ def test_nothing_to_echo():
 
 
 def test_newest_is_echoed():
-    """If two FORWARDs arrive before an ACK is sent, the second is echoed; no FORWARD is echoed
-    twice.
-    """
+    """If two FORWARDs arrive before an ACK is sent, the second is echoed; no FORWARD is echoed twice."""
     peer = Peer()
     peer.connect()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -378,9 +372,7 @@ def test_scales_on_their_way():
 
 
 def test_twice():
-    """A segment may have one option for each direction; a second one for the same direction is
-    malformed.
-    """
+    """A segment may have one option for each direction; a second one for the same direction is malformed."""
     peer = connected()
     watch = Watch(peer)
     peer.send(echo([(1, 100)]) + echo([(1, 900)]))
@@ -460,9 +452,7 @@ def test_tx_excess():
 
 
 def test_echo_while_sending():
-    """On a cable without delay an ACK arrives while its segment is still in the sender's own stack:
-    its echo counts.
-    """
+    """On a cable without delay an ACK arrives while its segment is still in the sender's own stack: its echo counts."""
     for version in 4, 6:
         pair = Pair(version, qdisc="hpcc")
         client, server = pair.connect()
@@ -494,9 +484,8 @@ def advertised(peer):
 
 
 def test_outside_the_window():
-    """An option counts only if TCP would accept the sequence number and the ACK number of its
-    segment. The bounds are exactly those of TCP: Documentation/protocol.rst, "What a stranger must
-    know".
+    """An option counts only if TCP would accept the sequence number and the ACK number of its segment. The bounds are
+    exactly those of TCP: Documentation/protocol.rst, "What a stranger must know".
     """
     for version in 4, 6:
         peer = connected(20000, version=version)
@@ -664,9 +653,7 @@ def random_option(rng):
 
 
 def storm(version):
-    """Thousands of segments carry random options: the window stays within its bounds, the kernel
-    survives, and the data arrive.
-    """
+    """Thousands of segments carry random options: the window stays within its bounds, and the data arrive."""
     rng = random.Random(version)
     peer = connected(version=version, nbytes=0)
     data = pattern(2000000)

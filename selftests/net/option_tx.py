@@ -95,9 +95,7 @@ def test_scale_of_T():
 
 
 def test_both_ways():
-    """A segment with both a request and an echo has one record for each, and echoes the hops in
-    turn.
-    """
+    """A segment with both a request and an echo has one record for each, and echoes the hops in turn."""
     for version in 4, 6:
         peer = Peer(version=version)
         peer.connect()
@@ -160,9 +158,8 @@ def test_lost_ack():
 
 
 def test_lost_ack_beside_probes():
-    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, the last
-    ACK before the probe was lost. If that ACK carried the option, the host pauses the option in ACKs;
-    otherwise it does not.
+    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, the last ACK before the probe was
+    lost. If that ACK carried the option, the host pauses the option in ACKs; otherwise it does not.
     """
     need_virtual_time()
     for carrier, cap in (2, CAP_INT), (3, CAP_IFA):
@@ -203,9 +200,7 @@ def test_duplicate_of_a_stranger():
 
 
 def test_both_ways_on_a_long_path():
-    """If requests share segments with echoes, the 3 bits of phase can select only 8 of 15 hops. Still
-    each hop is requested often enough.
-    """
+    """With echoes, the 3 bits of phase select only 8 of 15 hops, but each hop is requested often enough."""
     peer = Peer()
     peer.connect()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -232,17 +227,13 @@ def test_both_ways_on_a_long_path():
 
 
 def test_identify_until_all_answer():
-    """A receiver that delays ACKs echoes only the last of several IDENTIFYs: links that have not
-    answered are requested again, and no others.
-    """
+    """Only links that have not answered are requested again: a delayed ACK echoes one of several IDENTIFYs."""
     flow = Flow(slots=1)
     flow.ns.ask()
     links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
 
     def asked(want, *answers, rounds=200):
-        """Send answers. Return the phases of the IDENTIFYs that follow, until all in `want` were
-        seen.
-        """
+        """Send answers. Return the phases of the IDENTIFYs that follow, until all in `want` were seen."""
         flow.run()
         if answers:
             flow.send(option(IDENTIFY_ECHO, answers, SCALE, 3))
@@ -265,9 +256,7 @@ def test_identify_until_all_answer():
 
 
 def test_sack_blocks():
-    """An echo has the records for which SACK leaves space; the others follow in the next one, and
-    without space there is no echo.
-    """
+    """An echo has the records for which SACK leaves space; the others follow in the next one."""
     records = [record(1, 10, 1, 5), record(2, 20, 1, 90), record(3, 30, 1, 40)]
     for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
                                      (False, 2, 2), (False, 3, 1), (False, 4, 0)):
@@ -541,17 +530,13 @@ def asked(segments):
 
 
 def requests(ns):
-    """Return how many requests were sent. A TSO packet counts as one, though each of its segments
-    has the option.
-    """
+    """Return how many requests were sent. A TSO packet counts as one, though each of its segments has the option."""
     counters = ns.counters()
     return counters["forward_sent"] + counters["identify_sent"]
 
 
 def test_sample():
-    """A connection sends `sample` requests per T; but one on each segment in the first round trips,
-    while U is above 1, and after an RTO.
-    """
+    """A flow sends `sample` requests per T; but one on each segment at first, while U is above 1, and after an RTO."""
     need_virtual_time()
     for sample in 8, 1:
         flow = Flow(sample=sample)

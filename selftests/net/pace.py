@@ -30,9 +30,7 @@ def largest(sniffer, pair, ends):
 
 
 def test_device_bound():
-    """If the limit of a device is below a burst, it is respected under ldcp, under cubic, and under
-    ldcp again.
-    """
+    """If the limit of a device is below a burst, it is respected under ldcp, under cubic, and under ldcp again."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
     pair.c.ip("link set eth0 gso_max_segs 3",
               "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
@@ -44,9 +42,7 @@ def test_device_bound():
 
 
 def test_bound_is_given_back():
-    """Each module removes its limit on bursts when the socket changes to the other module, or to
-    another congestion control.
-    """
+    """Each module removes its limit on bursts when the socket changes to another congestion control."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2,
                 ldcp={"fast_start": 0, "burst": 4})
     pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
@@ -145,9 +141,7 @@ def test_rate_of_the_application():
 
 
 def test_rate_of_the_application_while_W_grows():
-    """If the application has set the rate, the growth of W does not advance the departure time of
-    the next segment.
-    """
+    """If the application has set the rate, the growth of W does not advance the departure time of the next segment."""
     need_virtual_time()
     flow, link = Flow(max_stage=5), Link()
     flow.round(link.step(9000, 1.0, 1.0))
@@ -202,9 +196,7 @@ def fq_path(cc, port, connections=2, **sysctls):
 
 
 def expect_order(path):
-    """Fail unless fq held segments back until their departure times, and none of them overtook
-    another.
-    """
+    """Fail unless fq held segments back until their departure times, and none of them overtook another."""
     shown = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
     expect("throttled", shown[0]["throttled"] > 0, True)
     expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
@@ -244,9 +236,7 @@ def test_fq_sorts_by_departure_time():
 
 
 def test_fq_sorts_by_departure_time_ldcp():
-    """ldcp keeps the departure times in order, too, while its windows fall below one segment and
-    grow again.
-    """
+    """ldcp keeps the departure times in order, too, while its windows fall below one segment and grow again."""
     path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8,
                          ldcp={"base_rtt_ns": 300000})
     send_all(ends, 100000)

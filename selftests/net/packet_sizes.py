@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Very large and very small packets: BIG TCP, offloads, MTUs, and an MTU that shrinks during the
-connection.
-"""
+"""Very large and very small packets: BIG TCP, offloads, MTUs, and an MTU that shrinks during the connection."""
 
 import sys
 
@@ -28,9 +26,7 @@ table inet deaf {
 
 
 def without(segments):
-    """Return data segments without a request, except those in which two blocks of SACK leave no
-    space.
-    """
+    """Return data segments without a request, except those in which two blocks of SACK leave no space."""
     return [seg for seg in data_segments(segments)
             if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)
             and len(seg.options) + LEAST <= OPTIONS_MAX]

@@ -145,9 +145,7 @@ def test_T_far_from_the_rtt():
 
 
 def test_longer_than_an_option():
-    """With five switches and two slots the identities of all links are known, and W follows the
-    slowest one.
-    """
+    """With five switches and two slots the identities of all links are known, and W follows the slowest one."""
     path = Path(switches=5, slots=2)
     path.a.ask()
     path.change(4, "hpcc rate 400mbit")
@@ -219,9 +217,7 @@ def test_loss():
 
 
 def test_telemetry_comes_and_goes():
-    """When the switches stop stamping, the flow falls back to classic; when they stamp again, it
-    returns.
-    """
+    """When the switches stop stamping, the flow falls back to classic; when they stamp again, it returns."""
     path = Path()
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
@@ -259,9 +255,7 @@ def test_nameless():
 
 
 def test_nameless_tags():
-    """The tag of a port with identify off is not the hash of its identity, which would let a sender
-    test candidates; and it does not change.
-    """
+    """With identify off a port's tag is no hash that a sender could test; and it does not change."""
     path = Path(switches=1, sample=0)
     sniffer = Sniffer(path.b, "left")
     client, server = path.connect()
@@ -282,9 +276,7 @@ def test_nameless_tags():
 
 
 def test_now_and_then():
-    """Messages are so far apart that no record can be compared with the last one: the flow does not
-    fall back.
-    """
+    """Messages are so far apart that no record can be compared with the last one: the flow does not fall back."""
     for sysctls in {}, {"carry": 1}:
         path = Path(**sysctls)
         client, server = path.connect()

@@ -30,9 +30,7 @@ def of_type(kind, segments):
 
 
 def test_on_the_wire():
-    """Data segments use the whole MSS and have no option; probes have the same IP header fields as
-    data, and pure ACKs answer them.
-    """
+    """Data use the whole MSS without an option; probes have their IP header fields, and pure ACKs answer them."""
     need_virtual_time()         # if a guest stands still, data carry requests from then on
     for version in 4, 6:
         path = Path(version, carry=1)
@@ -91,9 +89,7 @@ def test_long_path_of_small_windows():
 
 
 def test_both_ways_under_loss():
-    """Neither end takes a probe or an answer for a duplicate ACK: only lost segments are
-    retransmitted.
-    """
+    """Neither end takes a probe or an answer for a duplicate ACK: only lost segments are retransmitted."""
     need_virtual_time()
     again, dropped = {}, {}
     for loss in 0, 1:
@@ -242,9 +238,7 @@ def test_next_data_at_once():
 
 
 def test_answers_are_limited():
-    """One probe is answered per T/64 at most, whatever T its sender claims; the records of others
-    are sent with the next answer.
-    """
+    """One probe is answered per T/64 at most, whatever T it claims; records of others join the next answer."""
     need_virtual_time()
     for version in 4, 6:
         peer = Peer(version=version)
@@ -262,9 +256,7 @@ def test_answers_are_limited():
 
 
 def test_strangers_get_no_answer():
-    """A probe that TCP would not accept is not answered, nor is one without a record, or from a
-    peer that did not announce probes.
-    """
+    """A probe gets no answer if TCP would not accept it, it has no record, or its peer announced no probes."""
     peer = Peer()
     peer.connect(ASKS)
     ours = option(FORWARD, [record(1, 5, 5)], SCALE, 1, PROMPT)

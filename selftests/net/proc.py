@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/observe/info.c and identify.c: counters, flows, and the identities of the links on
-their paths.
-"""
+"""kmod/hpcc/observe/info.c and identify.c: counters, flows, and the identities of the links on their paths."""
 
 import os
 import sys
@@ -83,9 +81,7 @@ def asked(ns):
 
 
 def test_paths():
-    """The identities of links are requested only while a program asks for them, and only in its
-    namespace.
-    """
+    """The identities of links are requested only while a program asks for them, and only in its namespace."""
     for version, qdisc, link in (
             (4, "hpcc rate 1gbit delay 20us node 7 port 2", (7, 2, 1000000000)),
             (6, "hpcc rate 2500mbit delay 20us node 1048575 port 65535",
@@ -112,9 +108,7 @@ def test_paths():
 
 
 def test_paths_that_change():
-    """The identity of a new link is requested, that of a hop beyond the path's end is forgotten,
-    and the others stay.
-    """
+    """The identity of a new link is requested, that of a hop beyond the path's end is forgotten."""
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
 

@@ -127,9 +127,7 @@ def test_all_have_their_turn():
 # ---- the sender
 
 def test_quiet_is_telemetry():
-    """While all hops are quiet W grows, by W_ai at first, and no further than W_init; the flow does
-    not fall back.
-    """
+    """While all hops are quiet W grows, by W_ai at first, and no further than W_init; the flow does not fall back."""
     flow = Flow()
     link = Link()
     for _ in range(8):
@@ -212,9 +210,7 @@ def counted(path, node):
 
 
 def whole_way(above):
-    """Run a flow over a link of half the rate, with these thresholds. Return goodput, records, and
-    p99 of the queue.
-    """
+    """Run a flow over a link of half the rate, with these thresholds. Return goodput, records, and p99 of the queue."""
     path = Path(sample=0, host_mbps=MBPS, start_rtt_ns=10**9)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit stats off")

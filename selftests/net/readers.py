@@ -44,9 +44,7 @@ def end(pid):
 
 
 def under_traffic(function):
-    """Transfer data in both directions while function(pair) runs repeatedly, in real time for two
-    seconds at least.
-    """
+    """Transfer data in both directions while function(pair) runs repeatedly, in real time for two seconds at least."""
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "hpcc")]

@@ -90,9 +90,7 @@ def test_counts():
 
 
 def test_counts_both_ways():
-    """Connections with data in both directions count as well, though most of their echoes share
-    segments with requests.
-    """
+    """Connections with data in both directions count, though most echoes share segments with requests."""
     need_virtual_time()
     for sample in 8, 0:
         path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS, sample=sample)
@@ -139,9 +137,8 @@ class Receiver(Peer):
 
 
 def test_late_ack():
-    """An ACK that leaves long after its data arrived may carry the arrival time, as one that
-    TCP_QUICKACK releases. On several CPUs a microsecond between them is enough. Such an ACK must
-    not end a counting period.
+    """An ACK that leaves long after its data arrived may carry the arrival time, as one that TCP_QUICKACK releases. On
+    several CPUs a microsecond between them is enough. Such an ACK must not end a counting period.
     """
     need_virtual_time()
     peer = Receiver()
@@ -166,9 +163,7 @@ def test_late_ack():
 
 
 def test_slow_stranger():
-    """A peer that answers after a second, so that T of its connection is a second, does not make
-    flows count long after they have gone.
-    """
+    """A peer that answers after a second does not make flows count long after they have gone."""
     need_virtual_time()
     peer = Receiver(base_rtt_ns=0)
     ports = [7001, 7002, 7003, 7004]
@@ -247,9 +242,7 @@ def growth(flow, link, reported=None, rounds=9, rtts=itertools.repeat(2e-9 * T_N
 
 
 def test_W_ai_follows():
-    """With reports W_ai at most doubles per round trip, up to the share for N, and returns to the
-    default when the report is old.
-    """
+    """W_ai at most doubles per round trip, up to the share for N, and returns to the default without reports."""
     one = W_INIT * 0.05
     flow = Flow(n_flows=0, max_stage=255)
     grown = growth(flow, Link(), report(4))
@@ -313,9 +306,7 @@ def test_another_bottleneck():
 
 
 def test_unheard_last_hop():
-    """N does not count while there is no record of the last hop, as for hops beyond the eighth with
-    slots 1.
-    """
+    """N does not count while there is no record of the last hop, as for hops beyond the eighth with slots 1."""
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0), hops=2)
@@ -382,10 +373,9 @@ class Lie:
 
 
 def test_lies():
-    """The receiver of the first of three flows lies about N. With N = 1 that flow has three times
-    the W_ai and the share of the others. With N = 65534 it has less than the others, and so has the
-    flow of a receiver that alternates between both values, with the draft's maxStage. The link
-    stays busy, and W within its bounds.
+    """The receiver of the first of three flows lies about N. With N = 1 that flow has three times the W_ai and the
+    share of the others. With N = 65534 it has less than the others, and so has the flow of a receiver that alternates
+    between both values, with the draft's maxStage. The link stays busy, and W within its bounds.
     """
     need_virtual_time()
     for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):

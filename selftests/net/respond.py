@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""qdisc/respond.c: which packets a port responds to, with which packet, how often, and which way
-the response goes.
-"""
+"""qdisc/respond.c: which packets a port responds to, with which packet, how often, and which way the response goes."""
 
 import errno
 import json
@@ -47,9 +45,7 @@ def write(path, text):
 
 
 class Port:
-    """A device whose qdisc has a queue. The frames that it sends are lost, and those that it
-    receives are recorded.
-    """
+    """A device whose qdisc has a queue. The frames that it sends are lost, and those that it receives are recorded."""
 
     def __init__(self, how="respond 1b", rate="1mbit"):
         self.ns = Netns()
@@ -114,9 +110,7 @@ class Port:
         self.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", "v0", "master", "static", *vlan.split())
 
     def bridge(self, *more):
-        """Make the device a port of a bridge, whose other port is v2. Return a socket on v3, the
-        peer of v2.
-        """
+        """Make the device a port of a bridge, whose other port is v2. Return a socket on v3, the peer of v2."""
         self.ns.ip("link add br0 type bridge " + " ".join(more), "link set br0 up", "link set v0 master br0",
                    "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up",
                    "link set v2 master br0")
@@ -253,9 +247,7 @@ def test_dropped_packet():
 
 
 def test_how_often():
-    """Each flow gets responses of its own: no sooner than after TIME, and no later than after twice
-    that.
-    """
+    """Each flow gets responses of its own: no sooner than after TIME, and no later than after twice that."""
     need_virtual_time()
     port = Port("respond 1b every 1ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
@@ -290,9 +282,7 @@ def test_many_flows():
 
 
 def test_more_than_the_ring():
-    """If one softirq delivers 600 requests, 256 get a response; a flow without one gets it for its
-    next request.
-    """
+    """If one softirq delivers 600 requests, 256 get a response; a flow without one gets it for its next request."""
     need_virtual_time()
     for name, value in ("dev_weight", 2000), ("netdev_budget", 5000):
         path = f"/proc/sys/net/core/{name}"
@@ -396,9 +386,7 @@ def sent(path):
 
 
 def expect_responses(path, ends, what):
-    """Fail unless a gets a response before the first ACK that has been in the queue, b gets none,
-    and all data arrive.
-    """
+    """Fail unless a gets a response before the first queued ACK, b gets none, and all data arrive."""
     at_a = Sniffer(path.a, "right")
     at_b = Sniffer(path.b, "left")
     before = sent(path)
@@ -490,9 +478,7 @@ def test_flooded():
 
 
 def test_flooded_in_a_vlan():
-    """The bridge looks up addresses per VLAN: an address that is known in one VLAN is flooded in
-    another.
-    """
+    """The bridge looks up addresses per VLAN: an address that is known in one VLAN is flooded in another."""
     port = Port()
     sender = port.bridge("vlan_filtering", "1", "vlan_default_pvid", "9")
     for vlan in 5, 6:
@@ -508,9 +494,7 @@ def test_flooded_in_a_vlan():
 
 
 def test_answered():
-    """A request that was answered is marked as answered, with a correct checksum, and no other port
-    responds to it.
-    """
+    """A request that was answered is marked as answered, with a correct checksum, and no other port responds to it."""
     for version in 4, 6:
         for options in None, b"\1" + option(FORWARD, [FREE], 7, 14, 9):
             port, other = Port(rate="1gbit"), Port()
@@ -565,9 +549,7 @@ def test_forged_numbers():
 
 
 def test_numbers_that_jump():
-    """A retransmission gets a response after twice the time; sequence numbers far away are limited
-    separately.
-    """
+    """A retransmission gets a response after twice the time; sequence numbers far away are limited separately."""
     need_virtual_time()
     port = Port("respond 1b every 1ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
@@ -581,9 +563,7 @@ def test_numbers_that_jump():
 
 
 def test_vlans_apart():
-    """Flows with the same addresses and ports in different VLANs are limited separately; VLAN
-    priorities do not matter.
-    """
+    """Flows with the same ends in different VLANs are limited separately; VLAN priorities do not matter."""
     for ours, other in ((5,), (6,)), ((5, 7), (5, 8)), ((), (5,)):
         port = Port("respond 1b every 1s")
         port.send(*[frame(sport=1, options=b"")] * 3)
@@ -595,9 +575,7 @@ def test_vlans_apart():
 
 
 def test_budget():
-    """The number of responses is limited per sender and per port; flows that continue still get
-    theirs.
-    """
+    """The number of responses is limited per sender and per port; flows that continue still get theirs."""
     need_virtual_time()
     port = Port("respond 1b every 100ms")
     port.send(*[frame(sport=1, options=b"")] * 3)

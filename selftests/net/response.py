@@ -53,9 +53,7 @@ class Sending(Flow):
         return self.flow()
 
     def moved(self):
-        """Return the counters that changed since the last call, without those of options that the
-        kernel sends.
-        """
+        """Return the counters that changed since the last call, without those of options that the kernel sends."""
         now = self.ns.counters()
         delta = now - self.before
         self.before = now
@@ -208,9 +206,7 @@ def test_outside_the_window():
 
 
 def test_at_the_edges():
-    """A response counts for the first and for the last data in flight, and with an ACK number from
-    before some data.
-    """
+    """A response counts for the first and the last data in flight, and with an older ACK number."""
     for at in 0, -1:
         flow = Sending()
         flow.next()
@@ -286,9 +282,7 @@ def test_with_flags():
 
 
 def test_not_agreed():
-    """A response is ignored on a connection that did not agree, and under another congestion
-    control.
-    """
+    """A response is ignored on a connection that did not agree, and under another congestion control."""
     for cc, ours in ("hpcc", b""), ("cubic", syn_option()):
         peer = Peer()
         peer.connect(ours, cc=cc)
@@ -329,9 +323,7 @@ def answers(peer, data, **how):
 
 
 def test_no_answer():
-    """Neither an ACK nor a RST replies to a response, in any state of a connection and from a
-    closed port.
-    """
+    """Neither an ACK nor a RST replies to a response, in any state of a connection and from a closed port."""
     for version in 4, 6:
         for cc in "hpcc", "cubic":
             peer = Peer(version, cc=cc)

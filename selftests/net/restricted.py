@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: which users may select hpcc and ldcp; which may change
-the tables.
-"""
+"""kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: which users may select hpcc and ldcp; which may change the tables."""
 
 import ctypes
 import errno
@@ -51,9 +49,7 @@ def chosen(name):
 
 
 def default_of_a_container(name):
-    """Set the default congestion control of a new user and network namespace as its root. Return
-    the error or "".
-    """
+    """Set the default congestion control of a new user and network namespace as its root. Return the error or ""."""
     if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # CLONE_NEWUSER, CLONE_NEWNET
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
     fd = os.open("/proc/sys/net/ipv4/tcp_congestion_control", os.O_WRONLY)
@@ -113,9 +109,7 @@ def weak_root():
 
 
 def changed_by_a_container(flags):
-    """Call changed() as root of a new user namespace, and of a new network namespace if flags is
-    CLONE_NEWNET.
-    """
+    """Call changed() as root of a new user namespace, and of a new network namespace if flags is CLONE_NEWNET."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: makes /proc/self ours
     if libc.unshare(0x10000000):            # CLONE_NEWUSER
@@ -139,9 +133,7 @@ def test_when_loaded():
 
 
 def test_users():
-    """Ordinary users may select hpcc and ldcp, whose flows start at line rate, only if the
-    administrator allows it.
-    """
+    """Ordinary users may select hpcc and ldcp, whose flows start at line rate, only if the administrator allows it."""
     defer(allow, allowed())
     allow("reno cubic")
     for name in NAMES:
@@ -153,9 +145,8 @@ def test_users():
 
 
 def test_containers():
-    """Root of a container cannot make hpcc or ldcp its default unless they are allowed. (It can
-    select them by setsockopt(), for which the kernel requires CAP_NET_ADMIN in the socket's
-    namespace.)
+    """Root of a container cannot make hpcc or ldcp its default unless they are allowed. (It can select them by
+    setsockopt(), for which the kernel requires CAP_NET_ADMIN in the socket's namespace.)
     """
     # Linux 6.1 and later leak a reference to the module when they refuse.
     need_virtual_time()

@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/netns/policy.c: which end computes W, and which carrier requests use, by the peer's
-address.
-"""
+"""kmod/hpcc/netns/policy.c: which end computes W, and which carrier requests use, by the peer's address."""
 
 import errno
 import sys
@@ -125,9 +123,7 @@ def test_table_full():
 # ---- Which end computes W ----
 
 def offers(pair, to, version=None):
-    """Return whether the SYN to an address, and the SYN-ACK from there, offer that the receiver
-    computes W.
-    """
+    """Return whether the SYN to an address, and the SYN-ACK from there, offer that the receiver computes W."""
     sniffer = Sniffer(pair.c)
     listener = pair.s.socket(version or pair.version)
     listener.bind((to, 5000))
@@ -208,9 +204,7 @@ def used(path, to, **ends):
 
 
 def test_who_computes():
-    """For one address of a host the receiver computes W, and for another the sender. The routes of
-    both ends count, with their values when a connection begins.
-    """
+    """The routes of both ends decide per address which end computes W, with their values at the beginning."""
     path = Path(host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add 10.0.0.3/24 dev left")
     set_routes(path.a, "10.0.0.3/32 1 -", "10.0.0.2/32 0 -")

@@ -57,9 +57,7 @@ def parts(segments):
 # This test is the first because connections of other tests would still use the module.
 
 def test_receiver_unloads():
-    """The receiver's side uses hpcc only through its connections: the module can be unloaded when
-    these have left hpcc.
-    """
+    """The receiver's side uses hpcc only through its connections: it can be unloaded when these have left."""
     path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
     listener = path.b.socket()
     listener.bind((path.addr[1], 5000))
@@ -100,9 +98,7 @@ def test_offer():
 
 
 def test_who_asks():
-    """A sender requests windows unless it has where 0, its peer did not offer, there is no ECN, or
-    its probes carry requests.
-    """
+    """A sender requests windows unless it has where 0, the peer did not offer, there is no ECN, or probes request."""
     for where, caps, ecn, carry, asks in ((1, COMPUTES, True, 0, True), (0, COMPUTES, True, 0, False),
                                           (1, syn_option(), True, 0, False),
                                           (1, COMPUTES, False, 0, False), (1, COMPUTES, True, 1, False)):
@@ -135,9 +131,7 @@ class Sender(Flow):
         return self.flow()
 
     def next_reports(self, kind):
-        """Return the reports of a kind on the next segments that have any. With a small W these are
-        far apart.
-        """
+        """Return the reports of a kind on the next segments that have any. With a small W these are far apart."""
         for _ in range(100):
             if found := reports(self.run(), kind):
                 return found
@@ -145,9 +139,7 @@ class Sender(Flow):
 
 
 def expect_parameters(sent, W_ai, **how):
-    """Fail unless these parameters are sent, with W_min = W_init / 1024, and W_ai apart from
-    rounding.
-    """
+    """Fail unless these parameters are sent, with W_min = W_init / 1024, and W_ai apart from rounding."""
     expect_in("W_ai", sent[1] & 0xfffffff, W_ai * (1 << 28) - 2, W_ai * (1 << 28) + 1)
     expect("parameters", tuple(sent), parameters(W_ai=(sent[1] & 0xfffffff) / (1 << 28), **how))
 
@@ -177,9 +169,7 @@ def test_configured_parameters():
 
 
 def test_repeated_parameters():
-    """Repeated parameters contain the current W and not the W of the first parameters, because the
-    answer sets W.
-    """
+    """Repeated parameters contain the current W and not the W of the first parameters, because the answer sets W."""
     need_virtual_time()
     flow = Sender(report=False)
     link = Link()
@@ -202,9 +192,7 @@ class Distant(Sender):
 
 
 def test_N_is_not_told():
-    """The parameters contain W_ai of a single flow, which the receiver divides by N, whatever N was
-    reported before.
-    """
+    """The parameters contain W_ai of a single flow, which the receiver divides by N, whatever N was reported before."""
     need_virtual_time()
     flow = Distant(report=False, n_flows=0, max_stage=255)
     link = Link()
@@ -221,9 +209,7 @@ def test_N_is_not_told():
 
 
 def test_W():
-    """W and Wc are those of the window, but at least W_min; R is W/T, or nearly (window.py
-    test_gaps_differ).
-    """
+    """W and Wc are those of the window, but at least W_min; R is W/T, or nearly (window.py test_gaps_differ)."""
     flow = Sender()
     for part in 1.0, 0.5, 0.123, 0.01, 1 / 1024, 0.00001, 0.7:
         now = flow.report(part)
@@ -268,9 +254,7 @@ def test_lost():
 
 
 def test_bad_windows():
-    """A window with W of 0 or above W_init, for other parameters, or with a second record is
-    ignored and counted.
-    """
+    """A window with W of 0 or above W_init, for other parameters, or with a second record is ignored and counted."""
     flow = Sender()
     flow.report(0.5)
     for bad in (window(0, 10), window(1.001, 10), window(3.9, 10), words(WINDOW << 60 | 1 << 56 | 1 << 48 |
@@ -302,9 +286,7 @@ def test_not_agreed():
 
 
 def test_silence():
-    """Without a window for some round trips the sender computes W, reports that, and requests
-    windows again later.
-    """
+    """Without a window for some round trips the sender computes W, reports that, and requests windows again later."""
     need_virtual_time()
     flow = Sender()
     link = Link()
@@ -385,9 +367,7 @@ def test_T_changes():
 
 
 def test_timeout():
-    """After an RTO the sender's own limits apply until slow start is over. Parameters contain the
-    eta of the connection, not a newer one.
-    """
+    """After an RTO the sender's own limits apply until slow start is over; parameters keep the connection's eta."""
     need_virtual_time()
     flow = Sender()
     flow.ns.sysctl("net.hpcc.eta_permille", 800)
@@ -407,9 +387,7 @@ def test_timeout():
 
 
 def test_sender_comes_back():
-    """A sender that left hpcc and selected it again has no parameters. When windows arrive, it
-    reports this, with each value of net.hpcc.where.
-    """
+    """A sender that returns to hpcc has no parameters: when windows arrive, it reports this, with each `where`."""
     need_virtual_time()
     for where in 1, 0:
         flow = Sender()
@@ -524,9 +502,7 @@ def test_rcv_mss():
 
 
 def test_off_answered():
-    """Parameters with T = 0 replace a request that may have had PROMPT: they are acknowledged at
-    once.
-    """
+    """Parameters with T = 0 replace a request that may have had PROMPT: they are acknowledged at once."""
     need_virtual_time()
     peer = Receiver()
     peer.train(Link(), 8, 0.95)
@@ -556,9 +532,7 @@ def test_bad_parameters():
 
 
 def growth(peer, links, rounds=24):
-    """Return the growth of W per T, in the last third of some T with a busy link; the other flows
-    send once in 4 T.
-    """
+    """Return the growth of W per T, in the last third of some T with a busy link; the other flows send once in 4 T."""
     found = []
     exact_sleep()
     for at in range(rounds * 16):
@@ -598,9 +572,7 @@ def test_counts_N():
 
 
 def test_reports_once_in_T():
-    """While W changes there is one window per T at most, one ACK per four segments, and one audit
-    per 4 T.
-    """
+    """While W changes there is one window per T at most, one ACK per four segments, and one audit per 4 T."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -749,9 +721,7 @@ def outstanding(sock):
 
 
 def test_receiver_leaves():
-    """The receiver changes to another congestion control and returns: the sender continues to
-    compute W itself.
-    """
+    """The receiver changes to another congestion control and returns: the sender continues to compute W itself."""
     path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
     client, server = path.connect()
     transfer((client, server, pattern(2000000)))

@@ -55,9 +55,7 @@ def is_asleep(process):
 
 
 class Blocked:
-    """Until release() a process holds RTNL, and the creation of a namespace waits for it while it
-    holds pernet_ops_rwsem.
-    """
+    """Until release() a process holds RTNL, and another one waits for it with pernet_ops_rwsem."""
 
     def __init__(self, ns):
         self.flag = tempfile.mkdtemp() + "/held"
@@ -81,9 +79,7 @@ class Blocked:
 
 
 def test_loaded_by_a_route_beside_namespaces():
-    """ip route holds RTNL while modprobe runs for 50 ms, and namespaces are created and deleted
-    meanwhile: the module is loaded.
-    """
+    """ip route loads the module while it holds RTNL, and namespaces are created and deleted."""
     for cc, _, path in MODULES:
         ns = Netns()
         remove()
@@ -106,9 +102,7 @@ def test_loaded_by_a_route_beside_namespaces():
 
 
 def test_before_setup():
-    """Connections that begin before a module is set up run classic until they end; later ones do
-    not.
-    """
+    """Connections that begin before a module is set up run classic until they end; later ones do not."""
     for cc, classic, path in MODULES:
         pair = Pair(cc=("reno", "reno"))
         pair.c.sysctl("net.ipv4.tcp_ecn", 1)

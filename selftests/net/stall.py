@@ -102,9 +102,7 @@ def test_transfers():
 
 
 def test_timestamps():
-    """Segments leave in the order of their timestamps, also if W is below one segment and probes
-    leave between data: PAWS drops none at the peer.
-    """
+    """Segments leave in the order of their timestamps, also with probes or W below a segment: PAWS drops none."""
     need_virtual_time()
     for sample in 1, 2, 8:
         pair = Pair(mtu=576, qdisc="hpcc rate 1mbit delay 0us", host_mbps=1, sample=sample, carry=1)
@@ -115,9 +113,7 @@ def test_timestamps():
 
 
 def test_loopback():
-    """T is measured with a SYN, and is a fraction of the time for one full segment: goodput is
-    high, and no ACK is delayed.
-    """
+    """T is a fraction of the time for one full segment: goodput is high, and no ACK is delayed."""
     need_virtual_time()
     for mtu, carry in itertools.product((9000, 16384, 65536), (0, 1)):
         ns = Netns(carry=carry)

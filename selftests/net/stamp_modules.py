@@ -125,9 +125,7 @@ def transfer_during(path, port, *steps):
 
 @each(*CARRIERS)
 def under_traffic(name):
-    """Packets with the carrier wait in a port that stops stamping it. Then its module is unloaded, and loaded again.
-    All data arrive.
-    """
+    """A port stops stamping while packets wait, its module is unloaded and loaded again: all data arrive."""
     path, module = carrier_path(name, switches=1), MODULES[name]
     push = CARRIERS[name].get("push")
 
@@ -201,9 +199,7 @@ def test_containers():
 
 
 def test_beside_namespaces():
-    """tc holds RTNL while modprobe runs for 50 ms, and namespaces are created and deleted meanwhile: the module is
-    loaded.
-    """
+    """tc loads the module while it holds RTNL, and namespaces are created and deleted."""
     ns = fresh()
     for name, module in MODULES.items():
         expect("unload", users(module) is None or unload(ns, name=module), True)

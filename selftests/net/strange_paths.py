@@ -136,9 +136,7 @@ class Strange(Routed):
 # ---- LOCAL_OUT twice, by VRF ------------------------------------------------------
 
 class Vrf(Strange):
-    """vrf_l3_out() runs LOCAL_OUT for the VRF device, and ip_local_out() runs it for the other
-    device.
-    """
+    """vrf_l3_out() runs LOCAL_OUT for the VRF device, and ip_local_out() runs it for the other device."""
 
     def setup(self):
         for i, (ns, dev) in enumerate(zip(self.hosts, ("right", "left"))):
@@ -189,9 +187,7 @@ class IpvsServer(Strange):
 # ---- NFQUEUE ---------------------------------------------------------------------------
 
 class Queued(Strange):
-    """TCP packets wait for a user-space program in front of our hooks, which then run in that
-    program's context.
-    """
+    """TCP packets wait for a user-space program in front of our hooks, which then run in that program's context."""
 
     hook, priority = "output", FIRST
     flags, maxlen = GSO, 100000
@@ -223,9 +219,7 @@ class QueuedOutGso(Queued):
 
 
 class QueuedOut(Queued):
-    """Checksums are computed and GSO packets are segmented before our hook sees them, so the hook
-    does not change such packets.
-    """
+    """Checksums are computed, and GSO packets segmented, before our hook, which does not change such packets."""
 
     flags = 0
     agrees = False
@@ -530,9 +524,7 @@ def timeouts_of(path):
 
 
 def expect_intact(path, timeouts):
-    """Fail if a host has seen a wrong checksum, or an option that should not exist on such a path,
-    or in virtual time another timeout.
-    """
+    """Fail if a host has seen a wrong checksum, an option that should not exist, or in virtual time a timeout."""
     for ns, before in zip(path.hosts, timeouts):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         counters = ns.counters()
@@ -545,9 +537,7 @@ def expect_intact(path, timeouts):
 
 
 def expect_once(what, segments, agrees):
-    """Fail unless each segment has each of our options at most once, and each SYN has one, or none
-    without agreement.
-    """
+    """Fail unless each segment has each option of ours at most once, and each SYN one, or none if not agreed."""
     for seg in segments:
         ours = [raw for kind, raw in seg.walk() if kind == KIND]
         if seg.flags & SYN:
@@ -632,9 +622,7 @@ for one_case in CASES:
 # ----------------------------------------------
 
 def test_vrf_route():
-    """The congestion control that the route to the peer names is used, also if a VRF delays its
-    packets in a qdisc.
-    """
+    """The congestion control that the route to the peer names is used, also if a VRF delays its packets in a qdisc."""
     for case in Vrf, VrfQdisc:
         for version in case.versions:
             for chosen, named in ("cubic", "hpcc"), ("hpcc", "cubic"):
@@ -660,9 +648,7 @@ def test_vrf_route():
 
 
 def no_room_once(case, version):
-    """Send a signed SYN, and data whose options have no space because the socket has set longer
-    headers.
-    """
+    """Send a signed SYN, and data whose options have no space because the socket has set longer headers."""
     path = case(version)
     what = f"{case.__name__}, IPv{version}"
     path.a.sysctl("net.hpcc.burst", 1)         # so that the hook runs for each segment
@@ -762,9 +748,7 @@ def flips(case, version, seconds):
 
 
 def test_flips():
-    """Data arrive, and the kernel log has no complaints. Paths that run the hooks without the
-    socket lock are tested for longer.
-    """
+    """Data arrive, and the kernel log has no complaints. Hooks without the socket lock are tested for longer."""
     log = KernelLog()
     todo = [(case, version, 4 if case.unlocked else 1) for case in CASES
             for version in case.versions]

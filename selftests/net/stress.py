@@ -116,9 +116,7 @@ def gone(modules):
 
 
 def slab_kb():
-    """Return the KB of kernel objects, after a grace period, and after connections in FIN states
-    and in TIME-WAIT have ended.
-    """
+    """Return the KB of kernel objects, after a grace period and the end of FIN and TIME-WAIT states."""
     before, now = 1 << 30, 1 << 29
     while now < before - 8:
         time.sleep(70 if virtual_time() else 1)

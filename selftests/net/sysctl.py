@@ -45,9 +45,7 @@ def test_accepted():
 
 
 def test_refused():
-    """Values beyond the limits, texts that are no number, and several values are refused, and
-    change nothing.
-    """
+    """Values beyond the limits, texts that are no number, and several values are refused, and change nothing."""
     ns = Netns()
     for path, _, _, default, low, high, zero in parameters.each():
         bad = [high + 1, -1, 1 << 32, (1 << 32) + default, "x", "1x", "0x", "1.5", "-"]
@@ -79,9 +77,7 @@ class Here:
 
 
 def test_message():
-    """In the initial namespace the kernel logs the value that it refused, and the limits. A
-    tenant's namespace cannot fill the log.
-    """
+    """In the initial namespace the kernel logs a refused value; a tenant's namespace cannot fill the log."""
     tenant = Netns()
     for number, (path, folder, name, _, low, high, zero) in enumerate(parameters.each()):
         if number % 9 == 0:

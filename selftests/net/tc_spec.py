@@ -161,9 +161,7 @@ def limits(one):
 
 
 def test_policy():
-    """The kernel's policy has the same types and ranges: a value within its range is refused only
-    because of other rules.
-    """
+    """The kernel's policy has the same types and ranges: a value within is refused only because of other rules."""
     port = Port()
     out_of_range = "integer out of range", "reserved bit set"
     for number, one in attributes("hpcc-attrs").items():

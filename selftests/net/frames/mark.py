@@ -207,9 +207,7 @@ def ip_cases():
 
 
 def group_headers(wire):
-    """Every kind of IP packet is sent with every ECN field through a queue that marks all
-    ECN-capable packets.
-    """
+    """Every kind of IP packet is sent with every ECN field through a queue that marks all ECN-capable packets."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
            "knonect", LIMIT)
     sent = [(f"{name}, ECN {ecn}", with_ecn(frame, ecn))
@@ -267,9 +265,7 @@ def group_stamped(wire):
 
 
 def group_gso(wire, split):
-    """Each segment of a super-packet is marked by the queue that it finds; a whole super-packet is
-    marked once.
-    """
+    """Each segment of a super-packet is marked by the queue that it finds; a whole super-packet is marked once."""
     wire.checksum_offload(split != "split")
     for version in (4, 6):
         opt, frame = gso_frame(version, 4700)

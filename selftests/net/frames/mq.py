@@ -139,9 +139,7 @@ def marks_of(wire, count, marks):
 
 
 def group_marks_by_all(wire):
-    """With K_min = K_max = 600 bytes the fourth queued frame finds more, in any class, whatever was
-    queued before.
-    """
+    """With K_min = K_max = 600 bytes the fourth queued frame finds more, in any class, whatever was queued before."""
     for turn in range(4):
         for minor in (1, 1, 1, 2, 2, 2):
             send_to(wire, minor, ecn=2)
@@ -155,9 +153,7 @@ def group_marks_by_all(wire):
 
 
 def group_marks_less_as_packets_leave(wire):
-    """With K_min = K_max = 600 bytes three frames of class 1 are queued, then two; class 2 finds
-    them.
-    """
+    """With K_min = K_max = 600 bytes three frames of class 1 are queued, then two; class 2 finds them."""
     for minor in (1, 1, 1, 1, 2):
         send_to(wire, minor, ecn=2)
     marks = {}

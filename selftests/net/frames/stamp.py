@@ -274,9 +274,7 @@ def group_gso(wire, split):
 
 
 def group_gso_plain(wire, arrive):
-    """A super-packet of 5 segments without a request arrives as this many packets. The bytes on the
-    link are the same, split or whole.
-    """
+    """A super-packet of 5 segments without a request arrives as such, with the same bytes, split or whole."""
     for version in (4, 6):
         for what, opt in (("without option", TIMESTAMPS), ("echo", request(
                 kind_of=ECHO, slots=[record(1, 123, 456)]))):
@@ -327,9 +325,7 @@ def group_offset(wire):
 
 
 def group_traced(wire):
-    """The tracepoint hpcc:hpcc_stamp shows each record, or the reason for none, and no packets
-    without a request.
-    """
+    """The tracepoint hpcc:hpcc_stamp shows each record, or the reason for none, and no packets without a request."""
     tracepoint = Tracepoint("hpcc:hpcc_stamp")
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))
