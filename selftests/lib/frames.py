@@ -25,8 +25,7 @@ import time
 from functools import partial
 
 from .ktap import defer
-from .packet import (FORWARD, FREE, Segment, Telemetry, addresses, eth, ip_offset, ipv4, ipv6, option,
-                     tcp)
+from .packet import (FORWARD, FREE, Segment, Telemetry, addresses, eth, ip_offset, ipv4, ipv6, option, tcp)
 
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR = 263, 8, 15
@@ -102,8 +101,7 @@ class Wire:
         self.tx_ns, self.tx_dev = tx.split(":")
         rx_ns, rx_dev = rx.split(":")
         enter(rx_ns)
-        self.rx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
-                                socket.htons(ETH_P_ALL))
+        self.rx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         self.rx.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.rx.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.rx.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
@@ -124,8 +122,7 @@ class Wire:
     def checksum_offload(self, on):
         """Set whether the device or software in front of it completes CHECKSUM_PARTIAL."""
         value = array.array("I", [ETHTOOL_STXCSUM, on])
-        request = struct.pack("16sP", self.tx_dev.encode(),
-                              value.buffer_info()[0]).ljust(40, b"\0")
+        request = struct.pack("16sP", self.tx_dev.encode(), value.buffer_info()[0]).ljust(40, b"\0")
         fcntl.ioctl(self.tx, SIOCETHTOOL, request)
 
     def send(self, frame):
@@ -156,8 +153,7 @@ class Wire:
                 if level == SOL_PACKET and kind == PACKET_AUXDATA:
                     status, tci, tpid = struct.unpack_from("=I12xHH", data)
                     if status & VLAN_VALID:
-                        frame = (frame[:12] + struct.pack(">HH", tpid, tci) +
-                                 frame[12:])
+                        frame = (frame[:12] + struct.pack(">HH", tpid, tci) + frame[12:])
                 elif level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                     sec, nsec = struct.unpack("=qq", data)
                     when = sec * 10 ** 9 + nsec
@@ -218,8 +214,7 @@ def check_stamped(what, sent, got, opt, right=True):
     at = sent.index(opt, pos + 20)
     expect(f"{what}: length", len(got), len(sent))
     for i, (a, b) in enumerate(zip(sent, got)):
-        if a != b and i not in (pos + 16, pos + 17) and \
-                not at + 3 <= i < at + len(opt):
+        if a != b and i not in (pos + 16, pos + 17) and not at + 3 <= i < at + len(opt):
             WRONG.append(f"{what}: byte {i} changed")
     expect(f"{what}: checksum is right", tcp_is_right(got), right)
     stamped = Telemetry(got[at:at + len(opt)])

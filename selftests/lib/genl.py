@@ -89,8 +89,7 @@ class Family(Netlink):
         for option in NETLINK_CAP_ACK, NETLINK_EXT_ACK:
             self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.spec = spec_of(name)
-        self.sets = {one["name"]: dict(enumerate(one["attributes"], 1))
-                     for one in self.spec["attribute-sets"]}
+        self.sets = {one["name"]: dict(enumerate(one["attributes"], 1)) for one in self.spec["attribute-sets"]}
         self.enums = {one["name"]: [entry["name"] for entry in one["entries"]]
                       for one in self.spec["definitions"]}
         self.commands = {one["name"]: (number, one["attribute-set"])

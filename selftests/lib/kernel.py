@@ -88,8 +88,7 @@ def need(name):
                                     stdout=subprocess.PIPE).stdout.strip()
             for other in filter(None, others.split(",")):
                 need(other)
-        if subprocess.run(["insmod", file] if file else ["modprobe", "-q", name],
-                          check=False).returncode:
+        if subprocess.run(["insmod", file] if file else ["modprobe", "-q", name], check=False).returncode:
             return False
     if name.startswith("tcp_"):
         allow(f"{allowed()} {name.removeprefix('tcp_')}")

@@ -155,8 +155,7 @@ def main(module, modules=(), commands=()):
     """
     tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
              if name.startswith("test_")}
-    only = [name.removeprefix("test_") for name in
-            sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
+    only = [name.removeprefix("test_") for name in sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
     for name in only:
         if name not in tests:
             no_test(name, tests)

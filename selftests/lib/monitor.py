@@ -102,8 +102,7 @@ class Screen:
         """Mount the pseudo-terminals, which a guest does not have at first."""
         if not os.path.exists("/dev/pts/ptmx"):
             os.makedirs("/dev/pts", exist_ok=True)
-            subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"],
-                           check=True)
+            subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"], check=True)
 
     def tmux(self, *words):
         """Run a command of tmux. Return its output."""

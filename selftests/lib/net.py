@@ -172,8 +172,7 @@ class Netns:
     def socket(self, version=4, proto=0):
         """Return a TCP socket."""
         with self:
-            sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6,
-                                 socket.SOCK_STREAM, proto)
+            sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_STREAM, proto)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         defer(let_go, sock)
         return sock
@@ -183,8 +182,7 @@ class Counters(dict):
     """Counters at one moment; now - before contains those that changed."""
 
     def __sub__(self, before):
-        return Counters((name, value - before[name]) for name, value in self.items()
-                        if value != before[name])
+        return Counters((name, value - before[name]) for name, value in self.items() if value != before[name])
 
 
 def _flow(attrs):
@@ -206,8 +204,7 @@ class Pair:
         self.s = Netns(**sysctls)
         self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
         bits = 24 if version == 4 else 64
-        self.c.ip(f"link add eth0 mtu {mtu} type veth peer name eth0 mtu {mtu} "
-                  f"netns {self.s.path}")
+        self.c.ip(f"link add eth0 mtu {mtu} type veth peer name eth0 mtu {mtu} netns {self.s.path}")
         for ns, addr, name in zip((self.c, self.s), self.addr, cc):
             ns.ip(f"addr add {addr}/{bits} dev eth0", "link set eth0 up")
             ns.sysctl("net.ipv4.tcp_congestion_control", name)

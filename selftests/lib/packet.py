@@ -133,8 +133,7 @@ def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND, length=N
     records = list(records)
     hops = len(records) if hops is None else hops
     length = 4 + 8 * len(records) if length is None else length
-    return struct.pack("!BBBB", kind, length, kind_of << 5 | scale,
-                       hops << 4 | flags) + b"".join(records)
+    return struct.pack("!BBBB", kind, length, kind_of << 5 | scale, hops << 4 | flags) + b"".join(records)
 
 
 def qlen_code(units):

@@ -95,8 +95,7 @@ class Path:
         self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
         nodes = [self.a, *self.switches, self.b]
         for left, right in zip(nodes, nodes[1:]):
-            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
-                    f"netns {right.path}")
+            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} netns {right.path}")
         for switch in self.switches:
             switch.ip("link add br0 type bridge", "link set br0 up",
                       "link set left master br0 up", "link set right master br0 up")
@@ -155,8 +154,7 @@ class Path:
 def uses_telemetry(ns, hops=1, links=0):
     """Return whether a flow follows telemetry of at least this many hops, and knows at least this many links."""
     flow = ns.flow()
-    return (flow["mode"] == "telemetry" and flow["hops"] >= hops and
-            (not links or len(ns.links()) >= links))
+    return (flow["mode"] == "telemetry" and flow["hops"] >= hops and (not links or len(ns.links()) >= links))
 
 
 def dropped(path, node):

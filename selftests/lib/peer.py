@@ -59,8 +59,7 @@ class Peer:
             self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
                         struct.pack("16sH22x", b"tun0", self.FLAGS))
-        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
-                                  ("fd09::1", "fd09::2"))
+        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else ("fd09::1", "fd09::2"))
         self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
                    f"link set tun0 up mtu {mtu}")
         self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
@@ -68,8 +67,7 @@ class Peer:
         if patient:
             self.ns.sysctl("net.ipv4.tcp_early_retrans", 0)
         if initcwnd or patient:
-            self.route((f"initcwnd {initcwnd} " if initcwnd else "") +
-                       ("rto_min 5s" if patient else ""))
+            self.route((f"initcwnd {initcwnd} " if initcwnd else "") + ("rto_min 5s" if patient else ""))
         self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
         self.lport = 0          # the kernel's port
         self.port = 7000        # ours
@@ -143,8 +141,7 @@ class Peer:
     def stamp(self):
         """Return the timestamp option, if negotiated."""
         self.tsval += 1
-        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
-            if self.timestamps else b""
+        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) if self.timestamps else b""
 
     def syn_options(self, ours):
         """Return the options of our SYN or SYN-ACK."""
@@ -363,8 +360,7 @@ class Window:
     def ack(self, n, marked=False):
         """Apply an ACK of n segments. Return cw."""
         if marked:
-            self.cw = (max(1, self.cw - n * self.beta) if self.cw > 1 else
-                       max(self.gamma, self.cw / 2))
+            self.cw = (max(1, self.cw - n * self.beta) if self.cw > 1 else max(self.gamma, self.cw / 2))
         else:
             self.cw += self.gamma if self.cw < 1 else n * self.alpha / self.cw
         return self.cw

@@ -33,8 +33,7 @@ class Netlink:
 
     def send(self, kind, body, flags=0):
         """Send a message."""
-        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) +
-                       body)
+        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body)
 
     def ask(self, kind, body, flags=0):
         """Send a message. Return the answer without its header; b"" if the answer is only success."""
@@ -199,8 +198,7 @@ def only_tcp(version, then):
 def redirect(version, helper, ifindex):
     """Return a program that sends TCP out of another device."""
     if helper == REDIRECT_NEIGH:
-        return only_tcp(version, mov(1, ifindex) + mov(2, 0) + mov(3, 0) + mov(4, 0) +
-                        call(helper) + EXIT)
+        return only_tcp(version, mov(1, ifindex) + mov(2, 0) + mov(3, 0) + mov(4, 0) + call(helper) + EXIT)
     return only_tcp(version, mov(1, ifindex) + mov(2, 0) + call(helper) + EXIT)
 
 

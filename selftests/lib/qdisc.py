@@ -28,8 +28,7 @@ HEADERS_LEN = 16 + 20		# nlmsghdr, tcmsg
 
 def attr(kind, data):
     """Return an attribute, padded."""
-    return (struct.pack("=HH", len(data) + 4, kind) + data +
-            bytes(-len(data) % 4))
+    return (struct.pack("=HH", len(data) + 4, kind) + data + bytes(-len(data) % 4))
 
 
 def parse_case(text):

@@ -156,8 +156,7 @@ class Request:
     def add(self):
         """Add one attribute."""
         rng = self.rng
-        number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
-            rng.choice((0, 11, 27, 28, 100, 0x3fff))
+        number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else rng.choice((0, 11, 27, 28, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
         if name in NEEDS and rng.random() < 0.8:
             self.stamp_for(name)

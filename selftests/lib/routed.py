@@ -30,8 +30,7 @@ class Routed(Path):
             # the source address of a router's neighbour discovery
             switch.sysctl("net.ipv6.conf.default.addr_gen_mode", 0)
         for i, (left, right) in enumerate(zip(self.nodes, self.nodes[1:])):
-            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
-                    f"netns {right.path}")
+            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} netns {right.path}")
             self.plug(left, "right", self.at(i, 1))
             self.plug(right, "left", self.at(i, 2))
         for i, node in enumerate(self.nodes):
@@ -56,8 +55,7 @@ class Routed(Path):
     def route(self, i, node):
         """Route networks to the left over the left link, and all others over the right one."""
         if node in self.switches:
-            node.sysctl("net.ipv4.ip_forward" if self.version == 4 else
-                        "net.ipv6.conf.all.forwarding", 1)
+            node.sysctl("net.ipv4.ip_forward" if self.version == 4 else "net.ipv6.conf.all.forwarding", 1)
         for link in range(len(self.nodes) - 1):
             net = self.at(link, 0) + ("/24" if self.version == 4 else "/64")
             if link < i - 1:
@@ -101,8 +99,7 @@ def expect_works(path, cc, client, twice=False):
     expect(f"{what} runs", get_cc(client), cc)
     if cc == "hpcc":
         flow = path.a.flow(client)
-        expect(f"{what}: mode, hops", (flow["mode"], flow["hops"]),
-               ("telemetry", len(path.switches)))
+        expect(f"{what}: mode, hops", (flow["mode"], flow["hops"]), ("telemetry", len(path.switches)))
     else:
         expect(f"{what}: marks", marked(path, client), True)
     if twice:

@@ -52,8 +52,7 @@ def disconnect(sock):
 def pattern(nbytes, salt=0):
     """Return bytes that neither repeat within a segment nor equal those elsewhere."""
     words = (nbytes + 3) // 4
-    return struct.pack(f"={words}I", *((i * 2654435761 + salt) & 0xffffffff
-                                       for i in range(words)))[:nbytes]
+    return struct.pack(f"={words}I", *((i * 2654435761 + salt) & 0xffffffff for i in range(words)))[:nbytes]
 
 
 def transfer(*ways, timeout_s=60, each=None):

@@ -33,8 +33,7 @@ FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms",
 def tc(line):
     """Run tc for the device. Return its error message if it fails."""
     what, how, *words = line.split()
-    done = subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True,
-                          capture_output=True)
+    done = subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True, capture_output=True)
     return done.stderr if done.returncode else ""
 
 
@@ -63,8 +62,7 @@ def send(wire, chance, gso):
         host = chance.randrange(1, 4)
         try:
             if gso and i % 8 == 7:
-                wire.send_gso(frame(host, chance.choice((4, 30)) * SEG_BYTES, partial=True),
-                              SEG_BYTES)
+                wire.send_gso(frame(host, chance.choice((4, 30)) * SEG_BYTES, partial=True), SEG_BYTES)
             else:
                 wire.send(frame(host, chance.choice((200, 1000))))
         except OSError as error:
@@ -102,8 +100,7 @@ def through(wire, what, gso, during=None):
                               q["hpcc"]["qlen"]], [])
     expect(f"{what}: bytes", root["bytes"] - before["bytes"], count)
     if not gso and not during:
-        expect(f"{what}: packets", root["packets"] + root["drops"] -
-               before["packets"] - before["drops"], 40)
+        expect(f"{what}: packets", root["packets"] + root["drops"] - before["packets"] - before["drops"], 40)
     return count
 
 
@@ -144,8 +141,7 @@ def test_replaced_while_packets_wait():
     wire = cable()
     for child, following in zip(CHILDREN, CHILDREN[1:] + CHILDREN[:1]):
         if plant(LINK, child):
-            through(wire, f"{child}: replaced", True,
-                    "qdisc replace parent 1:1 handle 3: pfifo limit 5")
+            through(wire, f"{child}: replaced", True, "qdisc replace parent 1:1 handle 3: pfifo limit 5")
             tc(f"qdisc replace parent 1:1 handle 2: {following}")
             through(wire, f"{following}: deleted", True, "qdisc del parent 1:1")
             through(wire, "own", False)
@@ -161,8 +157,7 @@ def below(kind, options, *more):
 
 def test_below_htb():
     """htb puts a class to sleep when its queue is empty."""
-    below("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 "
-          "quantum 1514")
+    below("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514")
 
 
 def test_below_drr():

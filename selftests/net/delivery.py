@@ -112,14 +112,12 @@ def test_firewall_bypass():
             option_raw = option(FORWARD, [link.raw()], flow.get("scale", 7))
             for far in 0, 1 << 30:
                 data = sled(264, 20 + 12) + hidden(peer, nexthdr, dport)
-                packet = peer.packet(ACK, peer.seq + far, peer.acked, peer.stamp() + option_raw,
-                                     data)
+                packet = peer.packet(ACK, peer.seq + far, peer.acked, peer.stamp() + option_raw, data)
                 os.write(peer.fd, with_dstopts(packet))
                 expect("filtered socket", select.select([udp], [], [], 0)[0], [])
                 while select.select([peer.fd], [], [], 0.1)[0]:
                     answer = os.read(peer.fd, 1 << 16)
-                    expect("ICMPv6 answer", (answer[6], answer[40:42]),
-                           (TCP, struct.pack("!H", 0x1e40)))
+                    expect("ICMPv6 answer", (answer[6], answer[40:42]), (TCP, struct.pack("!H", 0x1e40)))
                 if not far:
                     peer.seq += len(data)
                     expect("payload", sock.recv(4096), data)
@@ -143,8 +141,7 @@ def test_checksum_of_another():
         options = peer.stamp() + option(FORWARD, [Link(1).raw()], flow.get("scale", 7))
         echo = bytearray(hidden(peer, ICMP6, 0))
         echo[-1] ^= wrong
-        packet = peer.packet(ACK, peer.seq, peer.acked, options,
-                             sled(264, 20 + len(options)) + echo)
+        packet = peer.packet(ACK, peer.seq, peer.acked, options, sled(264, 20 + len(options)) + echo)
         os.write(peer.fd, behind(packet, DSTOPTS, headers))
         found = []
         while select.select([peer.fd], [], [], 0.1)[0]:
@@ -292,8 +289,7 @@ class Host:
             lines = self.ns.read(f"/proc/net/{name}").splitlines()
             for heads, values in zip(lines[::2], lines[1::2]):
                 group, *heads = heads.split()
-                found |= {group + head: int(value)
-                          for head, value in zip(heads, values.split()[1:])}
+                found |= {group + head: int(value) for head, value in zip(heads, values.split()[1:])}
         for line in self.ns.read("/proc/net/snmp6").splitlines():
             found[line.split()[0]] = int(line.split()[1])
         chain = ""
@@ -371,8 +367,7 @@ def batches(path):
 
 def first_difference(*paths):
     """Return the number of the first batch that differs between the files, and its differences; or None."""
-    for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths),
-                                                              fillvalue=[])):
+    for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths), fillvalue=[])):
         if not alike(one, two):
             return number, list(difflib.unified_diff(one, two, "without", "with", lineterm=""))
     return None

@@ -158,8 +158,7 @@ def test_other_experiments():
     packets += [peer.packet(16, 1, 1, ours), peer.packet(16, 1, 1, option(0, [record(1, 1, 1)]))]
     lines = read_ours(packets, names)
     expect("type", [line["hpcc.type"] for line in lines], [[], [], [], ["1"], ["1"], []])
-    expect("ExID of ours", [line["hpcc.exid"] for line in lines],
-           [[], [], ["0x4843"], [], [], []])
+    expect("ExID of ours", [line["hpcc.exid"] for line in lines], [[], [], ["0x4843"], [], [], []])
     expect("ExID of others", [bool(line["tcp.options.experimental.exid"]) for line in lines],
            [True, True, True, False, False, True])
     lines = read(packets, names[2:])
@@ -172,8 +171,7 @@ def test_identity():
         mantissa = rate // 10**(3 + 3 * exp)
         raw = option(IDENTIFY, [identity(15, 1048575, 65535, mantissa, exp)], hops=15)
         line = read_ours(segments_of(raw), ["hpcc.switch_id", "hpcc.port_id", "hpcc.rate"])[1]
-        expect(f"10^{3 + 3 * exp}", [numbers(line[name])[0] for name in line],
-               [1048575, 65535, rate])
+        expect(f"10^{3 + 3 * exp}", [numbers(line[name])[0] for name in line], [1048575, 65535, rate])
 
 
 def test_slow_hop():

@@ -15,8 +15,7 @@ from lib.box import send_until
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns
 from lib.packet import SYN, Sniffer, addresses, ipv4, ours_in, sane, syn_option, tcp
-from lib.routed import (CCS, CONNTRACK, Routed, add_md5, both_ways, expect_works, marked, nft,
-                        sockaddr, sysfs)
+from lib.routed import (CCS, CONNTRACK, Routed, add_md5, both_ways, expect_works, marked, nft, sockaddr, sysfs)
 from lib.tcp import get_cc, pattern, transfer
 
 IPPROTO_MPTCP = 262
@@ -55,8 +54,7 @@ def test_nat():
             both_ways(client, server)
             expect_works(path, cc, client)
             for ns in path.nodes:
-                expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track",
-                                                        "o"), True)
+                expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track", "o"), True)
 
 
 def test_nat_on_the_hosts():
@@ -133,8 +131,7 @@ def test_ipsec():
                     expect_works(path, cc, client)
                     continue
                 send_until(lambda: get_cc(client) != "hpcc", client, server, 50000)
-                expect("runs", (get_cc(client), path.a.flow(client)["mode"]),
-                       ("hpcc-classic", "classic"))
+                expect("runs", (get_cc(client), path.a.flow(client)["mode"]), ("hpcc-classic", "classic"))
                 counters = path.a.counters()
                 expect("agreed, fallbacks", (counters["agreed"], counters["fallbacks"]), (1, 1))
                 path.no_errors()
@@ -178,8 +175,7 @@ def test_fast_open():
                                  flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
                 segments = sniffer.segments()
                 sane(segments)
-                of_this = [seg for seg in segments
-                           if port in (seg.sport, seg.dport)]
+                of_this = [seg for seg in segments if port in (seg.sport, seg.dport)]
                 expect("receiver computed W", max(seen), int(cc == "hpcc" and attempt == "asks"))
                 expect("agreed", [ns.counters()["agreed"] for ns in path.hosts], [int(cc == "hpcc")] * 2)
                 expect(f"bytes in a SYN that {attempt} a cookie", len(of_this[0].payload),
@@ -196,8 +192,7 @@ def test_fast_open():
 
 def joins(segments):
     """Return the SYNs of additional subflows."""
-    return [seg for seg in segments if seg.flags & SYN and seg.option(30)
-            and seg.option(30)[2] >> 4 == 1]
+    return [seg for seg in segments if seg.flags & SYN and seg.option(30) and seg.option(30)[2] >> 4 == 1]
 
 
 def test_mptcp():
@@ -337,8 +332,7 @@ def test_cpus():
             turns += 1
             os.sched_setaffinity(0, {cpus[turns % len(cpus)]})
 
-        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)],
-                 each=move)
+        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)], each=move)
         for client, _ in ends:
             expect_works(path, cc, client)
         if len(cpus) > 1:

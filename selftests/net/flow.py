@@ -104,8 +104,7 @@ def test_namespaces_apart():
     pairs = [Pair(), Pair()]
     ends = [pair.connect(lport=6000) for pair in pairs]
     for pair in pairs:
-        expect("flows", [(flow["lport"], flow["rport"]) for flow in pair.c.flows()],
-               [(6000, 5000)])
+        expect("flows", [(flow["lport"], flow["rport"]) for flow in pair.c.flows()], [(6000, 5000)])
     ends[0][0].close()
     ends[0][1].close()
     pairs[0].c.expect_no_flows()

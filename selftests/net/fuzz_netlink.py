@@ -55,8 +55,7 @@ class Port:
         for name in "kmin", "kmax", "knonect":
             if name in want and not want[name]:
                 want[name] = config[name]
-                expect(f"{what}: {name} {config[name]} within limit",
-                       config[name] <= config["limit"], True)
+                expect(f"{what}: {name} {config[name]} within limit", config[name] <= config["limit"], True)
         expect(what, config, want)
         for name, _, low, high in ATTRS.values():
             if name in config:
@@ -95,16 +94,14 @@ class Port:
     def ask(self, request, flags, handle, base, right):
         """Send a request and check the outcome. If right is None, the kernel may accept or refuse the request."""
         what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
-        error, message = self.link.ask(RTM_NEWQDISC, flags,
-                                       request.body(self.link.index, handle))
+        error, message = self.link.ask(RTM_NEWQDISC, flags, request.body(self.link.index, handle))
         may = allowed(merged(base, request.given), request.given)
         if right is not None:
             expect(f"{what}: accepted, {error} {message!r}", not error, bool(right and may))
         if error:
             self.refused += 1
             expect(f"{what}: error {error}", error in ("EINVAL", "ERANGE", "EEXIST"), True)
-            expect(f"{what}: says {message!r}", 5 < len(message) < 100 and "\n" not in message,
-                   True)
+            expect(f"{what}: says {message!r}", 5 < len(message) < 100 and "\n" not in message, True)
         else:
             self.accepted += 1
             self.config = changed(base, request.given)
@@ -305,8 +302,7 @@ def test_parameters():
         except OSError:
             expect(f"{name} after {text[:40]!r} was refused", os.pread(fd, 100, 0), before)
         value = int(os.pread(fd, 100, 0))
-        expect(f"{name} {value} after {text[:40]!r}",
-               low <= value <= high or zero and not value, True)
+        expect(f"{name} {value} after {text[:40]!r}", low <= value <= high or zero and not value, True)
         os.pread(fd, rng.randrange(1, 20), rng.randrange(20))
         os.close(fd)
         if turn % 50 == 0:

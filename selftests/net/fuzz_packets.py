@@ -67,8 +67,7 @@ class Ways:
                 out[0].tc(f"qdisc add dev {out[1]} {'parent 9:1' if above else 'root'} "
                           f"hpcc node 7 port 2 {how}")
             if kind != "tun" and "no-split" not in how:
-                out[0].run("ethtool", "-K", out[1], "tso", "off", "gso", "off",
-                           "tx-udp-segmentation", "off")
+                out[0].run("ethtool", "-K", out[1], "tso", "off", "gso", "off", "tx-udp-segmentation", "off")
 
     def tun(self, dev):
         """Create a device without Ethernet headers. Return the file descriptor that receives its packets."""
@@ -136,8 +135,7 @@ class Ways:
             *(f"--daddr={addr}" for addr in NET["rx"]), *(["--routed"] if routed else []),
             f"--tags={5 if self.kind == 'bridge' else 4}", *options]
         with self.tx:
-            done = subprocess.run(command, check=False, pass_fds=self.tuns, text=True,
-                                  stdout=subprocess.PIPE)
+            done = subprocess.run(command, check=False, pass_fds=self.tuns, text=True, stdout=subprocess.PIPE)
         output = done.stdout
         print("#", output.strip().replace("\n", "\n# "))
         expect(f"status of {' '.join(command[1:])}", done.returncode, 0)
@@ -204,8 +202,7 @@ def test_wire_that_drops():
     port = stats["hpcc"]
     print("#", {name: port[name] for name in ("marked", "drop_limit", "drop_knonect")})
     expect("sent", port["tx_packets"], got["taken"])
-    expect("sent, stamped or not", port["stamped"] + sum(port["unstamped"].values()),
-           got["taken"])
+    expect("sent, stamped or not", port["stamped"] + sum(port["unstamped"].values()), got["taken"])
     expect("dropped", (port["drop_limit"] + port["drop_knonect"], stats["drops"]),
            (got["dropped"], got["dropped"]))
     for name in "marked", "drop_limit", "drop_knonect":
@@ -233,8 +230,7 @@ def host(version):
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "hpcc", "cubic")]
     pair.listen(5001, cc="ldcp")
-    macs = [json.loads(ns.run("ip", "-j", "link", "show", "eth0"))[0]["address"]
-            for ns in (pair.c, pair.s)]
+    macs = [json.loads(ns.run("ip", "-j", "link", "show", "eth0"))[0]["address"] for ns in (pair.c, pair.s)]
     before = [ns.counters() for ns in (pair.c, pair.s)]
     running = []
     for side, ns in enumerate((pair.c, pair.s)):

@@ -69,8 +69,7 @@ def test_both_without_checksum_offload():
     pair = Pair(offload=False)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
-    expect("computed by the host", [seg.partial for seg in sniffer.segments()[:2]],
-           [False, False])
+    expect("computed by the host", [seg.partial for seg in sniffer.segments()[:2]], [False, False])
     expect("agreed", outcome(pair, client, server, sniffer)[1], (1, 1))
 
 
@@ -449,8 +448,7 @@ def test_forged_synack():
         peer.start_connect()
         wrong = 1, 2, 1000, 1 << 31, -1, -2
         for number, off in enumerate(wrong, 1):
-            peer.raw(SYN | ACK, peer.seq + number, peer.acked + off,
-                     peer.syn_options(syn_option()))
+            peer.raw(SYN | ACK, peer.seq + number, peer.acked + off, peer.syn_options(syn_option()))
             expect("counted", peer.ns.counters()["window_ignored"], number)
             peer.read_all(0.001)
         peer.answer(b"")
@@ -463,8 +461,7 @@ def test_forged_syn():
     """A SYN with another sequence number neither makes an agreement nor undoes one, before and after the server's
     SYN-ACK. The test sends no SYN within the window: TCP would reset the request.
     """
-    for offered, forged, mode in ((syn_option(), b"", "hpcc"),
-                                  (b"", syn_option(), "hpcc-classic")):
+    for offered, forged, mode in ((syn_option(), b"", "hpcc"), (b"", syn_option(), "hpcc-classic")):
         peer = Peer()
         peer.listen()
         peer.start_accept(offered)

@@ -437,8 +437,7 @@ def test_events():
         print("".join(f"# {line}\n" for line in output.splitlines()))
         expect("at the end", (process.returncode, wrong),
                (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
-        expect("lines", [line.split()[1] for line in output.splitlines()],
-               ["path", "fallback", "return"][:nr])
+        expect("lines", [line.split()[1] for line in output.splitlines()], ["path", "fallback", "return"][:nr])
 
 
 def test_lost_events():
@@ -510,8 +509,7 @@ def test_top_widths():
                                  "STAGE", "WHY"])
     expect("local", sorted(row.split()[0] for row in rows),
            sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
-    expect("why", {row[head.index("WHY"):] for row in rows},
-           {NO_RECORD})
+    expect("why", {row[head.index("WHY"):] for row in rows}, {NO_RECORD})
 
 
 def test_top_without_its_terminal():

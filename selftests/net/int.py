@@ -55,8 +55,7 @@ class Switched(Peer):
 
     def int(self, behind, opts=option(FORWARD, (), SCALE), back=BACK, dscp=DSCP, **how):
         """Send a segment with INT, with the metadata of hops."""
-        self.raw(ACK, self.acked_seq() - back, self.acked, self.stamp() + opts, behind,
-                 ecn=dscp << 2, **how)
+        self.raw(ACK, self.acked_seq() - back, self.acked, self.stamp() + opts, behind, ecn=dscp << 2, **how)
 
     def acked_seq(self):
         """Return the sequence number that the kernel has acknowledged: it has acknowledged all."""

@@ -452,8 +452,7 @@ def test_port_writes():
     first = port.through(frame(trace(room=3), 17))
     second = port.through(first)
     at = 14 + 40 + 4 + 4
-    expect("left", [struct.unpack_from("!H", data, at + 2)[0] & 0x7f for data in (first, second)],
-           [10, 5])
+    expect("left", [struct.unpack_from("!H", data, at + 2)[0] & 0x7f for data in (first, second)], [10, 5])
     written = first[at + 48:at + 68]
     hop, interfaces, fraction, qlen, _ = struct.unpack("!IIIII", written)
     expect("node", (hop, interfaces, qlen), (17 << 24 | 5, 0xffff0009, 0))

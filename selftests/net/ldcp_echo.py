@@ -183,8 +183,7 @@ def test_first_rtt_packets():
         echoed = [ack for found in acks for ack in found]
         expect("empty ACKs", [covered for covered, _ in echoed if covered <= 0], [])
         expect_in("covered", sum(covered for covered, _ in echoed), 14, 15)
-        expect("tail marked", echoed[-1][1] if sum(c for c, _ in echoed) == 15 else tail == CE,
-               tail == CE)
+        expect("tail marked", echoed[-1][1] if sum(c for c, _ in echoed) == 15 else tail == CE, tail == CE)
 
 
 def test_out_of_order():
@@ -360,8 +359,7 @@ def test_accurate_small_windows():
 
 def test_plain_sender():
     """A cubic sender with ECN reacts to the marks that an ldcp receiver echoes."""
-    pair = Pair(cc=("cubic", "ldcp"),
-                qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}")
+    pair = Pair(cc=("cubic", "ldcp"), qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}")
     pair.c.sysctl("net.ipv4.tcp_ecn", 1)
     client, server = pair.connect()
     expect("receiver", get_cc(server), "ldcp")

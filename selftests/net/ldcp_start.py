@@ -66,8 +66,7 @@ def test_iw_of_the_device():
     flow.start_connect()
     time.sleep(0.0005)
     flow.answer(b"")
-    expect_in("IW", tcp_info(flow.sock)["cwnd"], 62500 // MSS,
-              64000 // MSS if virtual_time() else 1 << 17)
+    expect_in("IW", tcp_info(flow.sock)["cwnd"], 62500 // MSS, 64000 // MSS if virtual_time() else 1 << 17)
 
 
 def test_bounded_by_the_receiver():
@@ -241,8 +240,7 @@ def test_setsockopt_in_the_first_rtt():
     for name in "cubic", "ldcp":
         set_cc(flow.sock, name)
     flow.sock.send(bytes(4 * MSS))
-    expect("left and chosen again before the first packet", fields(flow.got()),
-           [NOT_ECT] * 3 + [ECT0])
+    expect("left and chosen again before the first packet", fields(flow.got()), [NOT_ECT] * 3 + [ECT0])
 
 
 def test_off():
@@ -583,8 +581,7 @@ def test_switch_takes_all():
 def test_message_on_an_idle_path():
     """A message on an idle path takes one RTT and its serialisation time, and at most 20 % more."""
     need_virtual_time()
-    pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 10gbit delay 20us marking ldcp",
-                ldcp={"iw": 44})
+    pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 10gbit delay 20us marking ldcp", ldcp={"iw": 44})
     client, server = pair.connect()
     size = 44 * MSS
     began = time.monotonic()

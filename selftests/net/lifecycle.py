@@ -130,8 +130,7 @@ def loop_under_other_traffic(cc):
                     expect("unload", unload(pair.c, 0, f"tcp_{cc}"), True)
 
         while turn < 20:
-            transfer((client, server, pattern(1500000)), (server, client, pattern(700000, 1)),
-                     each=reload)
+            transfer((client, server, pattern(1500000)), (server, client, pattern(700000, 1)), each=reload)
         expect("options", ours_in(sniffer.segments()), [])
         loaded_again()
 
@@ -216,8 +215,7 @@ def switch_under_traffic(cc):
             set_cc((client, server)[turn & 1], names[turn // 2 % len(names)])
 
         while turn < 50:
-            transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)),
-                     each=switch)
+            transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)), each=switch)
         for sock in client, server:
             set_cc(sock, cc)
         transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))

@@ -116,13 +116,11 @@ def falls_back(where, **how):
         send_until(lambda: get_cc(client) != "hpcc", client, server, NBYTES // 2)
         counters = path.a.counters()
         expect("mode", get_cc(client), "hpcc-classic")
-        expect("counters", (counters["agreed"], counters["fallbacks"], counters["returns"]),
-               (1, 1, 0))
+        expect("counters", (counters["agreed"], counters["fallbacks"], counters["returns"]), (1, 1, 0))
         # The counter counts bursts, which in real time may have 16 segments each. T is above
         # start_rtt_ns: the flow starts slowly, from ten segments, so few leave in these round
         # trips. Classic mode continues that start, in fewer round trips and longer bursts.
-        expect_in("forward_sent", counters["forward_sent"],
-                  30 if virtual_time() else NBYTES // 30000, NBYTES)
+        expect_in("forward_sent", counters["forward_sent"], 30 if virtual_time() else NBYTES // 30000, NBYTES)
     return path
 
 
@@ -583,8 +581,7 @@ def test_path_begins_to_drop():
         path.change_packet.dropped.clear()
         for _ in range(20):
             transfer((client, server, pattern(NBYTES)))
-        expect(f"{name}: trials, muted", (len(path.change_packet.dropped), path.a.counters()["muted"]),
-               (1, 1))
+        expect(f"{name}: trials, muted", (len(path.change_packet.dropped), path.a.counters()["muted"]), (1, 1))
 
 
 def outage(path, client, server):

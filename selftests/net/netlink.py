@@ -120,8 +120,7 @@ def test_who_is_asked():
     ends = [pair.connect(listener) for _ in range(5)]
     family = Family(pair.c, "hpcc")
     everyone = family.dump("flow-get")
-    expect("all", sorted(flow["cookie"] for flow in everyone),
-           sorted(cookie(client) for client, _ in ends))
+    expect("all", sorted(flow["cookie"] for flow in everyone), sorted(cookie(client) for client, _ in ends))
     for client, _ in ends:
         want = [flow for flow in everyone if flow["cookie"] == cookie(client)]
         name = name_of(client)
@@ -215,8 +214,7 @@ def test_bad_requests():
     for command in 0, 2, 3, 255:
         family.send(family.id, family.genl(command), 4)
         kind, message = next(family.messages())
-        expect(f"command {command}", (kind, -struct.unpack_from("=i", message, 16)[0]),
-               (2, errno.EOPNOTSUPP))
+        expect(f"command {command}", (kind, -struct.unpack_from("=i", message, 16)[0]), (2, errno.EOPNOTSUPP))
     expect("afterwards", len(family.dump("flow-get")), 1)
     transfer((client, server, pattern(10000)))
 
@@ -226,8 +224,7 @@ def test_namespaces():
     pairs = Pair(), Pair()
     ends = [pair.connect() for pair in pairs]
     for pair, (client, _) in zip(pairs, ends):
-        expect("flows", [flow["cookie"] for flow in Family(pair.c, "hpcc").dump("flow-get")],
-               [cookie(client)])
+        expect("flows", [flow["cookie"] for flow in Family(pair.c, "hpcc").dump("flow-get")], [cookie(client)])
         other = ends[1 - pairs.index(pair)][0]
         refused("other namespace", errno.ENOENT, Family(pair.c, "hpcc").get, cookie=cookie(other))
     expect("none", Family(Netns(), "hpcc").dump("flow-get"), [])
@@ -252,8 +249,7 @@ def test_names_of_links():
     stranger = as_nobody(lambda: family.dump("flow-get"))[0]["hop"]
     expect("names", [(hop["hop"], hop["node"], hop["port"], hop["rate"]) for hop in hops],
            [(i, i, 2, 10**9) for i in (1, 2, 3)])
-    expect("for who has no rights", [sorted(set(hop) & {"node", "port", "rate"}) for hop in stranger],
-           [[]] * 3)
+    expect("for who has no rights", [sorted(set(hop) & {"node", "port", "rate"}) for hop in stranger], [[]] * 3)
     time.sleep(12)
     expect("afterwards", ["node" in hop for hop in family.dump("flow-get")[0]["hop"]], [False] * 3)
 
@@ -359,8 +355,7 @@ def test_dump_while_flows_come_and_go():
         expect("each once", len(set(cookies)), len(cookies))
         expect("those that stay", sorted(set(cookies) & set(want)), want)
         for flow in flows:
-            expect("whole", (flow["raddr"], flow["rport"], flow["mode"]),
-                   (pair.addr[1], 5000, "telemetry"))
+            expect("whole", (flow["raddr"], flow["rport"], flow["mode"]), (pair.addr[1], 5000, "telemetry"))
         seen += len(cookies) - len(want)
     print(f"# {nr} that stay, {seen} of those that come and go")
 
@@ -434,8 +429,7 @@ def test_flood():
 
 def test_modes():
     """Flags and N show the configuration of a flow."""
-    for knobs, flags in (({"carry": 1}, {"probes"}), ({"where": 1}, {"receiver"}),
-                         ({"n_flows": 0}, {"n"})):
+    for knobs, flags in (({"carry": 1}, {"probes"}), ({"where": 1}, {"receiver"}), ({"n_flows": 0}, {"n"})):
         path = Path(switches=1, **knobs)
         ends = path.connect()
         for i in range(4):

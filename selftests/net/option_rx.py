@@ -180,8 +180,7 @@ def test_forward_echoed():
         peer.send(option(FORWARD, records, 12, 7, PROMPT | 1), b"x" * 100)
         expect("counters", watch.moved(), {"forward_received": 1})
         ours = peer.read(0.1).ours()
-        expect("options", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in ours],
-               [(ECHO, 12, 7, 0)])
+        expect("options", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in ours], [(ECHO, 12, 7, 0)])
         expect("records", sorted(ours[0].words), [int.from_bytes(raw, "big") for raw in records])
 
 
@@ -298,8 +297,7 @@ def test_types():
     peer = connected()
     watch = Watch(peer)
     for unknown in 0, 7:
-        ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE),
-                malformed_ignored=1)
+        ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE), malformed_ignored=1)
     for kind in 1, 3, 4:
         ignored(peer, watch, "a report that nobody asked for", option(5, [record(kind, 5, 5)], 0, 0), unagreed_ignored=1)
 
@@ -404,8 +402,7 @@ def test_ts_back():
     peer.send(echo([(1, 1000)]))
     watch = Watch(peer)
     for back in 1, 500, 0x7fff0:
-        ignored(peer, watch, f"{back} units back", echo([(1, 1000 - back)]), echo_received=1,
-                ts_back_ignored=1)
+        ignored(peer, watch, f"{back} units back", echo([(1, 1000 - back)]), echo_received=1, ts_back_ignored=1)
     ignored(peer, watch, "a copy", echo([(1, 1000)]), echo_received=1)
 
 
@@ -418,8 +415,7 @@ def test_not_deaf():
             echo_received=1, ts_back_ignored=1)
     peer.send(echo([(1, 1100)], tx=1100))
     expect("true value", watch.moved(), {"echo_received": 1})
-    ignored(peer, watch, "excess", echo([(1, 1200)], tx=1100 + (1 << 18)),
-            echo_received=1, tx_excess_ignored=1)
+    ignored(peer, watch, "excess", echo([(1, 1200)], tx=1100 + (1 << 18)), echo_received=1, tx_excess_ignored=1)
     peer.send(echo([(1, 1200)], tx=1200))
     expect("same ts, true value", watch.moved(), {"echo_received": 1})
 
@@ -447,8 +443,7 @@ def test_tx_excess():
     # the baseline is unchanged, so the true value is still valid
     peer.send(echo([(1, 1200)], tx=1100))
     expect("true value", watch.moved(), {"echo_received": 1})
-    ignored(peer, watch, "tx back", echo([(1, 1300)], tx=900), echo_received=1,
-            tx_excess_ignored=1)
+    ignored(peer, watch, "tx back", echo([(1, 1300)], tx=900), echo_received=1, tx_excess_ignored=1)
 
 
 def test_echo_while_sending():
@@ -544,11 +539,9 @@ def test_tcp_takes_no_more():
                 got = b""
             if got:
                 peer.seq += len(got)
-            expect(f"ACK number {back} back: option", bool(watch.moved().get("forward_received")),
-                   bool(got))
+            expect(f"ACK number {back} back: option", bool(watch.moved().get("forward_received")), bool(got))
             expect(f"ACK number {back} back: data", bool(got), back <= 101)
-        peer.sock.setsockopt(*((socket.IPPROTO_IP, 21) if version == 4 else
-                               (socket.IPPROTO_IPV6, 73)), 255)
+        peer.sock.setsockopt(*((socket.IPPROTO_IP, 21) if version == 4 else (socket.IPPROTO_IPV6, 73)), 255)
         watch = Watch(peer)
         window = peer.flow()["W"]
         peer.send(option(ECHO, [record(1, 5, 5, 0xfff)], SCALE, 1), b"data", seq=peer.seq)

@@ -43,12 +43,10 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
         expect(f"left to the device in {what}", any(seg.partial for seg in segments), offload)
         # The size of a burst depends on W and on the time between ACKs.
         if cut or not offload or virtual_time():
-            expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments),
-                   offload and cut)
+            expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments), offload and cut)
         # A slow machine retransmits data that have arrived, which is reported by DSACK alone.
         data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
-        expect(f"data without FORWARD in {what}",
-               [seg for seg in data if not seg.telemetry(FORWARD)], [])
+        expect(f"data without FORWARD in {what}", [seg for seg in data if not seg.telemetry(FORWARD)], [])
         expect(f"slots in {what}", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
         expect(f"other segments with options in {what}",
                [seg for seg in ours_in(segments) if not seg.payload and not seg.flags & SYN], [])
@@ -112,8 +110,7 @@ def test_both_ways():
             expect("types", [opt.type for opt in seg.ours()], [FORWARD, ECHO])
             forward, echo = seg.ours()
             expect("FORWARD", (forward.words, forward.hops, forward.scale), ([0], 0, SCALE))
-            expect("ECHO", (echo.words, echo.hops, echo.scale),
-                   ([int.from_bytes(records[turn], "big")], 3, 5))
+            expect("ECHO", (echo.words, echo.hops, echo.scale), ([int.from_bytes(records[turn], "big")], 3, 5))
             expect("header", seg.header, 20 + 12 + 12 + 12)
 
 
@@ -241,8 +238,7 @@ def test_identify_until_all_answer():
         while rounds and found != want:
             flow.ns.ask()
             flow.echo(links[0].step(9000, 0.9), hops=3)
-            found |= {seg.ours()[0].flags & 7 for seg in data_segments(flow.run())
-                      if seg.telemetry(IDENTIFY)}
+            found |= {seg.ours()[0].flags & 7 for seg in data_segments(flow.run()) if seg.telemetry(IDENTIFY)}
             rounds -= 1
         return found
 
@@ -266,8 +262,7 @@ def test_sack_blocks():
         for block in range(blocks):
             start = peer.seq + 1000 * (2 * (block + 1))
             last = block == blocks - 1
-            peer.send(option(FORWARD, records, 5, 3, PROMPT) if last else b"", b"x" * 1000,
-                      seq=start)
+            peer.send(option(FORWARD, records, 5, 3, PROMPT) if last else b"", b"x" * 1000, seq=start)
         seg = peer.read_all(0.01)[-1]
         expect(f"blocks with {what}", len(seg.option(5)), 2 + 8 * min(blocks, 4 - timestamps))
         echo = seg.telemetry(ECHO)
@@ -311,8 +306,7 @@ def set_md5(sock, addr):
     """Set a key for a peer."""
     key = b"secret"
     raw = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton(addr))
-    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG,
-                    raw + struct.pack("=BBHi80s", 0, 0, len(key), 0, key))
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, raw + struct.pack("=BBHi80s", 0, 0, len(key), 0, key))
 
 
 def test_md5():
@@ -332,8 +326,7 @@ def test_md5():
     expect("unsigned", [seg for seg in segments if not seg.option(MD5_KIND)], [])
     expect("our options", ours_in(segments), [])
     expect("syn_no_room", pair.c.counters()["syn_no_room"], 1)
-    expect("congestion control", (get_cc(client), get_cc(server)),
-           ("hpcc-classic", "hpcc-classic"))
+    expect("congestion control", (get_cc(client), get_cc(server)), ("hpcc-classic", "hpcc-classic"))
 
 
 def mptcp_socket(ns):
@@ -382,8 +375,7 @@ def test_vlan():
         pair = Pair(delay="50us", sample=0)
         for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
             if not offload:
-                ns.run("ethtool", "-K", "eth0", "txvlan", "off", "tx", "off", "tso", "off",
-                       "gso", "off")
+                ns.run("ethtool", "-K", "eth0", "txvlan", "off", "tx", "off", "tso", "off", "gso", "off")
             ns.ip("link add link eth0 name eth0.5 type vlan id 5",
                   f"addr add {addr}/24 dev eth0.5", "link set eth0.5 up")
         pair.addr = ("10.5.0.1", "10.5.0.2")
@@ -412,8 +404,7 @@ def test_mtu_shrinks():
     segments = sniffer.segments()
     sane(segments, 1300)
     expect("largest", max(seg.total for seg in segments), 1300)
-    expect("data without FORWARD",
-           [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+    expect("data without FORWARD", [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
     no_errors(pair)
 
 
@@ -454,8 +445,7 @@ def test_big_tcp():
     no_errors(pair)
     if max(seg.total for seg in segments) < 1 << 16:
         raise Skip("no packet was beyond 64 KB")
-    expect("data without FORWARD",
-           [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+    expect("data without FORWARD", [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
 
 
 def test_big_tcp_with_options():
@@ -525,8 +515,7 @@ def test_zero_window_probe():
 
 def asked(segments):
     """Return for each data segment whether it carries a request."""
-    return [bool({opt.type for opt in seg.ours()} & {FORWARD, IDENTIFY})
-            for seg in segments if seg.payload]
+    return [bool({opt.type for opt in seg.ours()} & {FORWARD, IDENTIFY}) for seg in segments if seg.payload]
 
 
 def requests(ns):

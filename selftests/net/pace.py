@@ -32,8 +32,7 @@ def largest(sniffer, pair, ends):
 def test_device_bound():
     """If the limit of a device is below a burst, it is respected under ldcp, under cubic, and under ldcp again."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
-    pair.c.ip("link set eth0 gso_max_segs 3",
-              "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
+    pair.c.ip("link set eth0 gso_max_segs 3", "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
     sniffer = Sniffer(pair.c)
     ends = pair.connect()
     for name in "ldcp", "cubic", "ldcp":
@@ -43,8 +42,7 @@ def test_device_bound():
 
 def test_bound_is_given_back():
     """Each module removes its limit on bursts when the socket changes to another congestion control."""
-    pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2,
-                ldcp={"fast_start": 0, "burst": 4})
+    pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2, ldcp={"fast_start": 0, "burst": 4})
     pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
     sniffer = Sniffer(pair.c)
     ends = pair.connect()
@@ -136,8 +134,7 @@ def test_rate_of_the_application():
     flow.send()
     second = flow.read(0.1 if virtual_time() else 2)
     expect("segments", (bool(first), bool(second)), (True, True))
-    expect_in("gap", time.monotonic() - left, MSS / 100000 * 0.5,
-              MSS / 100000 * 1.2 if virtual_time() else 2)
+    expect_in("gap", time.monotonic() - left, MSS / 100000 * 0.5, MSS / 100000 * 1.2 if virtual_time() else 2)
 
 
 def test_rate_of_the_application_while_W_grows():
@@ -183,8 +180,7 @@ def test_leaving_a_small_window():
         set_cc(flow.sock, "reno")
         left = time.monotonic()
         expect("a segment", flow.take(0.1) is not None, True)
-        expect_in("time", time.monotonic() - left, 0,
-                  MSS / (rate or 1 << 30) + 0.0005)
+        expect_in("time", time.monotonic() - left, 0, MSS / (rate or 1 << 30) + 0.0005)
 
 
 def fq_path(cc, port, connections=2, **sysctls):
@@ -237,8 +233,7 @@ def test_fq_sorts_by_departure_time():
 
 def test_fq_sorts_by_departure_time_ldcp():
     """ldcp keeps the departure times in order, too, while its windows fall below one segment and grow again."""
-    path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8,
-                         ldcp={"base_rtt_ns": 300000})
+    path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8, ldcp={"base_rtt_ns": 300000})
     send_all(ends, 100000)
     send_all(ends, 100000, ("reno", "ldcp"))
     expect_in("below_one", path.a.counters("ldcp")["below_one"], 1, 100000)

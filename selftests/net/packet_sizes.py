@@ -54,8 +54,7 @@ def test_big_tcp():
             else:
                 expect("longest", longest, 1500)
             beyond = [seg for seg in segments if seg.total >= 1 << 16]
-            expect("our options on those", bool(ours_in(beyond)),
-                   cc == "hpcc" and split == "no-split-gso")
+            expect("our options on those", bool(ours_in(beyond)), cc == "hpcc" and split == "no-split-gso")
             # In real time all packets of a slow host may be beyond 64 KB, without telemetry.
             runs = get_cc(client)
             expect("runs", runs if virtual_time() else runs.removesuffix("-classic"), cc)

@@ -28,8 +28,7 @@ def whole_way(version):
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
     flows = []
-    goodput = goodput_mbps(client, server, 1000000,
-                           lambda: flows.append(path.a.flow(client)))
+    goodput = goodput_mbps(client, server, 1000000, lambda: flows.append(path.a.flow(client)))
     stamped = {node: path.port(node)["hpcc"]["stamped"] for node in (1, 2)}
     until(lambda: uses_telemetry(path.a, links=2), lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
@@ -74,17 +73,14 @@ def test_both_ways():
             transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
             segments = sniffer.segments()
             sane(segments)
-            both.extend(seg for seg in segments
-                        if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
+            both.extend(seg for seg in segments if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
 
         send()
-        until(lambda: len(both) >= 30 and uses_telemetry(path.a, 2) and
-              uses_telemetry(path.b, links=2), send)
+        until(lambda: len(both) >= 30 and uses_telemetry(path.a, 2) and uses_telemetry(path.b, links=2), send)
         for ns in path.hosts:
             flow = ns.flow()
             expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
-        expect("links from b", path.b.links(),
-               {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
+        expect("links from b", path.b.links(), {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
         expect_in("segments with both", len(both), 30, 10000)
         expect("header", {seg.header for seg in both}, {56})
         path.no_errors()
@@ -103,8 +99,7 @@ def test_bottleneck_moves():
     for node in 1, 2:
         path.change(node, f"hpcc rate {MBPS}mbit")
     goodput_mbps(client, server, 800000)
-    expect_rate("goodput after", goodput_mbps(client, server, 500000), 0.8 * 0.95 * MBPS,
-              0.93 * MBPS)
+    expect_rate("goodput after", goodput_mbps(client, server, 500000), 0.8 * 0.95 * MBPS, 0.93 * MBPS)
     expect("drops", (path.port(1)["drops"], path.port(2)["drops"]), (0, 0))
 
 
@@ -119,8 +114,7 @@ def test_path_changes():
     path.change(1, "hpcc node 77 port 9")
     goodput_mbps(client, server, 500000)
     expect("path_changes", path.a.counters()["path_changes"], 1)
-    until(lambda: uses_telemetry(path.a) and 1 in path.a.links(),
-          lambda: goodput_mbps(client, server, 300000))
+    until(lambda: uses_telemetry(path.a) and 1 in path.a.links(), lambda: goodput_mbps(client, server, 300000))
     expect("link", path.a.links()[1], (77, 9, 1000000000))
     expect("mode", get_cc(client), "hpcc")
 
@@ -137,8 +131,7 @@ def test_T_far_from_the_rtt():
             goodput_mbps(client, server, 1000000 + round(100000 * times))
             goodput = goodput_mbps(client, server, 2000000 + round(100000 * times))
             print(f"# {switches} switches, T of {times} RTT: {goodput:.0f} Mbit/s")
-            expect(f"T of {times} RTT: mode", (get_cc(client), path.a.counters()["fallbacks"]),
-                   ("hpcc", 0))
+            expect(f"T of {times} RTT: mode", (get_cc(client), path.a.counters()["fallbacks"]), ("hpcc", 0))
             least = min(0.95, times) * 0.925 * MBPS
             most = min(0.95, times + 1500 * 8000 / MBPS / rtt_ns) * 0.925 * MBPS
             expect_in(f"T of {times} RTT: goodput", goodput, 0.93 * least, 1.07 * most)
@@ -325,8 +318,7 @@ def test_beside_cubic():
     transfer((*ours, pattern(400000)), (*other, pattern(400000, 1)))
     segments = sniffer.segments()
     sane(segments)
-    expect("options on the other", ours_in([seg for seg in segments
-                                            if 5002 in (seg.sport, seg.dport)]), [])
+    expect("options on the other", ours_in([seg for seg in segments if 5002 in (seg.sport, seg.dport)]), [])
     expect("mode", get_cc(ours[0]), "hpcc")
 
 

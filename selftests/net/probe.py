@@ -55,8 +55,7 @@ def test_on_the_wire():
         probes = of_type(FORWARD, to_b)
         expect_in("probes", len(probes), 8, 1000)
         first = slice(0, 2) if version == 4 else slice(0, 4)    # DSCP, ECN, flow label
-        expect("seen from outside", {seg.packet[first] for seg in probes},
-               {seg.packet[first] for seg in data})
+        expect("seen from outside", {seg.packet[first] for seg in probes}, {seg.packet[first] for seg in data})
         expect("ECT(0)", {seg.ecn for seg in probes}, {2})
         answers = of_type(ECHO, [seg for seg in got if seg.sport == 5000])
         expect("answers with data", data_segments(answers), [])
@@ -109,8 +108,7 @@ def test_both_ways_under_loss():
                   f"{again[loss, carry]}")
             dropped[loss, carry] = [json.loads(path.switches[0].run("tc", "-s", "-j", "qdisc", "show", "dev", dev))[0]["drops"]
                                     for dev in ("right", "left")]
-            expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()],
-                   ["telemetry"] * 2)
+            expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()], ["telemetry"] * 2)
             expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)
     expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
     for end in 0, 1:
@@ -127,8 +125,7 @@ def test_without_sack():
     client, server = path.connect()
     sniffer = Sniffer(path.a, "right")
     transfer((client, server, pattern(NBYTES)))
-    until(lambda: uses_telemetry(path.a, hops=2),
-          lambda: transfer((client, server, pattern(NBYTES))))
+    until(lambda: uses_telemetry(path.a, hops=2), lambda: transfer((client, server, pattern(NBYTES))))
     expect("telemetry", uses_telemetry(path.a, hops=2), True)
     expect("carry", path.a.flow()["probes"], 0)
     requests = of_type(FORWARD, sniffer.segments())
@@ -137,8 +134,7 @@ def test_without_sack():
 
 def no_probes(packet):
     """A box that drops packets without data if they carry our option."""
-    return [] if packet.to_b and packet.has_ours() and not packet.payload and \
-        not packet.syn else [packet]
+    return [] if packet.to_b and packet.has_ours() and not packet.payload and not packet.syn else [packet]
 
 
 def test_probes_dropped():
@@ -160,8 +156,7 @@ def test_nothing_stamps():
         path.change(node, "hpcc nostamp")
     client, server = path.connect()
     transfer((client, server, pattern(NBYTES)))
-    until(lambda: path.a.flow()["mode"] == "classic",
-          lambda: transfer((client, server, pattern(NBYTES))))
+    until(lambda: path.a.flow()["mode"] == "classic", lambda: transfer((client, server, pattern(NBYTES))))
     counters = path.a.counters()
     expect("mode", path.a.flow()["mode"], "classic")
     # If a guest stands still, a packet may be dropped, which also leads to classic mode.
@@ -180,8 +175,7 @@ def test_first_flight():
         client.send(b"x" * 100)
         server.recv(100)
         found = [seg for seg in sniffer.segments() if seg.dport == 5000][:2]
-        expect("probe, data", [(len(seg.ours()), len(seg.payload)) for seg in found],
-               [(1, 0), (0, 100)])
+        expect("probe, data", [(len(seg.ours()), len(seg.payload)) for seg in found], [(1, 0), (0, 100)])
 
 
 def test_syn_again():

@@ -101,8 +101,7 @@ def test_peer_that_does_not_understand():
 def test_identities_are_no_quiet_hops():
     peer = requester()
     peer.send(option(IDENTIFY, [identity(2, 7, 2, 1, 1), FREE], 0, 3, PROMPT), b"x" * 100)
-    expect("records", [opt.words for opt in peer.read(0.1).ours()],
-           [[word(identity(2, 7, 2, 1, 1))]])
+    expect("records", [opt.words for opt in peer.read(0.1).ours()], [[word(identity(2, 7, 2, 1, 1))]])
 
 
 def test_all_have_their_turn():
@@ -221,14 +220,12 @@ def whole_way(above):
     path.change(1, "hpcc stats on")
     before = [counted(path, node) for node in (1, 2)]
     goodput = goodput_mbps(client, server, 6000000)
-    records = [tuple(now - then for now, then in zip(counted(path, node), before[node - 1]))
-               for node in (1, 2)]
+    records = [tuple(now - then for now, then in zip(counted(path, node), before[node - 1])) for node in (1, 2)]
     until(lambda: uses_telemetry(path.a, links=2), lambda: goodput_mbps(client, server, 300000))
     port = path.port(1)
     print(f"# {above}: {goodput:.0f} Mbit/s, records {records}, p99 {port['hpcc']['qlen_p99']}, "
           f"max {port['hpcc']['qlen_max']}")
-    expect("mode", (get_cc(client), path.a.flow()["mode"], path.a.flow()["hops"]),
-           ("hpcc", "telemetry", 2))
+    expect("mode", (get_cc(client), path.a.flow()["mode"], path.a.flow()["hops"]), ("hpcc", "telemetry", 2))
     expect("links", path.a.links(client), {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
     expect("drops", [path.port(node)["drops"] for node in (1, 2)], [0, 0])
     path.no_errors()
@@ -269,8 +266,7 @@ def test_changes():
         before = [counted(path, node) for node in (1, 2)]
         goodput_mbps(client, server, 1000000)
         written, quiet_times = (now - then for now, then in zip(counted(path, 2), before[1]))
-        until(lambda: path.a.flow()["mode"] == "telemetry",
-              lambda: goodput_mbps(client, server, 300000))
+        until(lambda: path.a.flow()["mode"] == "telemetry", lambda: goodput_mbps(client, server, 300000))
         expect(f"{how}: mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
         if how == "stamp above 0":
             expect(f"{how}: quiet", quiet_times, 0)

@@ -31,8 +31,7 @@ def report(n, kind=FLOWS, kind_of=REPORT):
 def reports(segments):
     """Return N of all reports."""
     found = [opt for seg in segments for opt in seg.ours() if opt.type == REPORT]
-    expect("heads", {(opt.scale, opt.hops, opt.flags, len(opt.words)) for opt in found} - {(0, 0, 0, 1)},
-           set())
+    expect("heads", {(opt.scale, opt.hops, opt.flags, len(opt.words)) for opt in found} - {(0, 0, 0, 1)}, set())
     expect("kinds", {word >> 16 for opt in found for word in opt.words} - {FLOWS << 44}, set())
     return [opt.words[0] & 0xffff for opt in found]
 

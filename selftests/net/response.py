@@ -12,8 +12,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PSH, REPORT, RESPONSE,
                         RST, SYN, URG, option, record, syn_option)
-from lib.peer import (ETA, SCALE, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code,
-                      qlen_value, settle)
+from lib.peer import (ETA, SCALE, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code, qlen_value, settle)
 from lib.tcp import let_go
 
 MSS = 1448 - 28         # with space for timestamps and three records

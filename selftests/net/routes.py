@@ -190,12 +190,10 @@ def used(path, to, **ends):
     server = listener.accept()[0]
     listener.close()
     found = []
-    transfer((client, server, pattern(1000000)),
-             each=lambda: found.append(path.a.flow(client)["receiver"]))
+    transfer((client, server, pattern(1000000)), each=lambda: found.append(path.a.flow(client)["receiver"]))
     for then in ends.get("then", ()):
         then()
-        transfer((client, server, pattern(1000000)),
-                 each=lambda: found.append(path.a.flow(client)["receiver"]))
+        transfer((client, server, pattern(1000000)), each=lambda: found.append(path.a.flow(client)["receiver"]))
     last = found[-1]
     path.no_errors()
     for sock in client, server:

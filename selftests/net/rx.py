@@ -34,8 +34,7 @@ def window(part, seq, set_id=1):
     return words(WINDOW << 60 | set_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
 
 
-def parameters(set_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005,
-               alone=0):
+def parameters(set_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005, alone=0):
     """Return the two words of a sender's parameters."""
     head = PARAMETERS << 60 | set_id << 56
     return (head | stage << 48 | settle << 41 | per_rtt << 40 | eta << 30 | T,

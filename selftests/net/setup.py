@@ -61,8 +61,7 @@ class Blocked:
         self.flag = tempfile.mkdtemp() + "/held"
         write(self.flag, "")
         defer(self.release)
-        modprobe(f"touch {self.flag}.seen",
-                 f"while [ -e {self.flag} ]; do sleep 0.01; done", "exit 1")
+        modprobe(f"touch {self.flag}.seen", f"while [ -e {self.flag} ]; do sleep 0.01; done", "exit 1")
         with ns:
             self.route = subprocess.Popen(["ip", "route", "add", "10.8.0.0/16", "dev", "lo",
                                            "congctl", "nosuch"], stderr=subprocess.DEVNULL)
@@ -86,8 +85,7 @@ def test_loaded_by_a_route_beside_namespaces():
         modprobe("sleep 0.05", insmod("hpcc_common"), insmod("tcp_" + cc))
         spaces = subprocess.Popen(["sh", "-c", "while :; do unshare -n true || exit; done"])
         with ns:
-            route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo",
-                                      "congctl", cc])
+            route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo", "congctl", cc])
         try:
             wait("ip route ends", lambda: route.poll() is not None)
         finally:

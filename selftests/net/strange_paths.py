@@ -20,13 +20,11 @@ import time
 from lib.kernel import KernelLog, virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns
-from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, data_segments,
-                        sane)
+from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, data_segments, sane)
 from lib.plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
                           assign, attach_bpf, balance, redirect, redirect_once)
 from lib.routed import CONNTRACK, Routed, add_md5, nft
-from lib.tcp import (TCP_CONGESTION, bind_soon, get_cc, goodput_mbps, let_go, pattern, set_cc,
-                     transfer, until)
+from lib.tcp import (TCP_CONGESTION, bind_soon, get_cc, goodput_mbps, let_go, pattern, set_cc, transfer, until)
 
 STRANGE_S = os.environ.get("HPCC_STRANGE_S") or "1"
 if not re.fullmatch("[1-9][0-9]{0,5}", STRANGE_S):
@@ -119,8 +117,7 @@ class Strange(Routed):
     def enslave(self, ns, dev, i):
         """Put the device of host i towards the router into a VRF."""
         ns.ip(f"addr flush dev {dev}")
-        ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up",
-              f"link set {dev} master vrf0")
+        ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up", f"link set {dev} master vrf0")
         self.plug(ns, dev, self.addr[i])
         ns.ip(f"route add {self.far(i)} via {self.gateway(i)} vrf vrf0")
 
@@ -261,8 +258,7 @@ class Tee(Strange):
         for ns, hook, priority in zip(self.hosts, ("output", "input"), (FIRST, 0)):
             other = Netns()
             ns.ip(f"link add mirror type veth peer name mirror netns {other.path}")
-            mine, its = (("10.7.0.1", "10.7.0.2") if self.version == 4 else
-                         ("fd07::1", "fd07::2"))
+            mine, its = (("10.7.0.1", "10.7.0.2") if self.version == 4 else ("fd07::1", "fd07::2"))
             for end, addr in (ns, mine), (other, its):
                 # the source address of neighbour discovery
                 end.ip("link set mirror addrgenmode eui64")
@@ -377,8 +373,7 @@ class BpfPeer(Strange):
 
     def setup(self):
         router = self.switches[0]
-        attach_bpf(router, "left", INGRESS,
-                   redirect(self.version, REDIRECT_PEER, index(router, "right")))
+        attach_bpf(router, "left", INGRESS, redirect(self.version, REDIRECT_PEER, index(router, "right")))
 
 
 class BpfVrf(Strange):
@@ -399,8 +394,7 @@ class BrNetfilter(Strange):
     """All devices are ports of bridges that call the IP hooks."""
 
     def setup(self):
-        for node, (ns, devs) in enumerate(zip(self.nodes, (("right",), ("left", "right"),
-                                                           ("left",)))):
+        for node, (ns, devs) in enumerate(zip(self.nodes, (("right",), ("left", "right"), ("left",)))):
             for dev in devs:
                 link = node if dev == "right" else node - 1
                 ns.ip(f"addr flush dev {dev}", f"link add br-{dev} type bridge",
@@ -511,8 +505,7 @@ def expect_state(path, client, server):
     if not path.agrees:
         expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
         return
-    until(lambda: (get_cc(client) == "hpcc") == path.hears,
-          lambda: both_ways(client, server, 50000))
+    until(lambda: (get_cc(client) == "hpcc") == path.hears, lambda: both_ways(client, server, 50000))
     expect("runs", get_cc(client), "hpcc" if path.hears else "hpcc-classic")
     if path.hears:
         expect("mode", path.a.flow(client)["mode"], "telemetry")
@@ -545,8 +538,7 @@ def expect_once(what, segments, agrees):
             continue
         types = [raw[2] >> 5 for raw in ours]
         for one, other in (FORWARD, IDENTIFY), (ECHO, IDENTIFY_ECHO):
-            expect_in(f"options {one} or {other} in {what}, {seg}",
-                      types.count(one) + types.count(other), 0, 1)
+            expect_in(f"options {one} or {other} in {what}, {seg}", types.count(one) + types.count(other), 0, 1)
 
 
 def expect_counted(what, segments, changed):
@@ -628,8 +620,7 @@ def test_vrf_route():
             for chosen, named in ("cubic", "hpcc"), ("hpcc", "cubic"):
                 path = case(version)
                 path.a.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
-                path.b.ip(f"route replace {path.far(1)} via {path.gateway(1)} vrf vrf0 "
-                          f"congctl {named}")
+                path.b.ip(f"route replace {path.far(1)} via {path.gateway(1)} vrf vrf0 congctl {named}")
                 listener = path.b.socket(version)
                 path.dress(listener, 1)
                 set_cc(listener, chosen)
@@ -750,8 +741,7 @@ def flips(case, version, seconds):
 def test_flips():
     """Data arrive, and the kernel log has no complaints. Hooks without the socket lock are tested for longer."""
     log = KernelLog()
-    todo = [(case, version, 4 if case.unlocked else 1) for case in CASES
-            for version in case.versions]
+    todo = [(case, version, 4 if case.unlocked else 1) for case in CASES for version in case.versions]
     share = STRANGE_S / sum(weight for _, _, weight in todo)
     for case, version, weight in todo:
         sent = flips(case, version, share * weight)

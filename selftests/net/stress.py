@@ -121,8 +121,7 @@ def slab_kb():
     while now < before - 8:
         time.sleep(70 if virtual_time() else 1)
         with open("/proc/meminfo", encoding="ascii") as file:
-            before, now = now, next(int(line.split()[1]) for line in file
-                                    if line.startswith("SUnreclaim"))
+            before, now = now, next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim"))
     return now
 
 
@@ -184,8 +183,7 @@ def test_qdisc_replaced():
 
     def replace(ns, number):
         how = PORTS[number // 2 % len(PORTS)]
-        ns.tc(f"qdisc replace dev eth0 root handle {number}: {how}" if how else
-              "qdisc del dev eth0 root")
+        ns.tc(f"qdisc replace dev eth0 root handle {number}: {how}" if how else "qdisc del dev eth0 root")
 
     storm(replace, 10)
 

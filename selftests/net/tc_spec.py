@@ -16,8 +16,7 @@ from lib.genl import attrs_of, spec_of
 from lib.kernel import TOP
 from lib.ktap import expect, main
 from lib.net import Netns
-from lib.qdisc import (NLA_F_NESTED, NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND,
-                       attr)
+from lib.qdisc import (NLA_F_NESTED, NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, attr)
 from lib.requests import HANDLE, Netlink
 
 SPEC = spec_of("tc-hpcc")

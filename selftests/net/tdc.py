@@ -81,8 +81,7 @@ def main():
         print(json.dumps(cases(), indent=4))
         return
     known = [case["id"] for case in cases()]
-    only = [name.removeprefix("test_") for name in
-            sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
+    only = [name.removeprefix("test_") for name in sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
     for name in only:
         if name not in known:
             ktap.no_test(name, known)

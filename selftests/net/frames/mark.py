@@ -84,8 +84,7 @@ def arrivals(wire):
     got = []
     while answer := wire.receive(2):
         frame = answer[1]
-        if frame[12:14] != struct.pack(">H", FILLER_PROTO) and \
-                frame[12:13] != b"\0":
+        if frame[12:14] != struct.pack(">H", FILLER_PROTO) and frame[12:13] != b"\0":
             got.append(frame)
     return got
 
@@ -119,8 +118,7 @@ def chance(queue, pmax):
 
 def share(wire, length, pmax):
     """Return the number of marks at a queue length, the expected number, and the bound of 3 sigma."""
-    ect = [with_ecn((udp4, udp6)[i & 1](i), (ECT0, ECT1)[i >> 1 & 1])
-           for i in range(PROBES)]
+    ect = [with_ecn((udp4, udp6)[i & 1](i), (ECT0, ECT1)[i >> 1 & 1]) for i in range(PROBES)]
     size = len(ect[0]) + OVERHEAD
     before = wire.stats()
     got = behind(wire, length, ect)
@@ -139,8 +137,7 @@ def share(wire, length, pmax):
 
 def group_chance(wire, pmax):
     """The share of marks at several queue lengths agrees with the formula."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", KMIN, "kmax", KMAX,
-           "pmax", pmax)
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", KMIN, "kmax", KMAX, "pmax", pmax)
     for length in (0, KMIN // 2, KMIN, 1500000, 2000000, 2500000, KMAX, 5000000):
         for attempt in range(TRIES):
             marks, mean, bound = share(wire, length, float(pmax))
@@ -158,8 +155,7 @@ def group_edges(wire):
     ect, other = with_ecn(udp4(1), ECT0), udp4(2)
     size = len(ect) + OVERHEAD
     kmax, knonect, limit = 300000, 200000, 400000
-    change(wire, "marking", "ldcp", "limit", limit, "kmin", 0, "kmax", kmax,
-           "pmax", 0, "knonect", knonect)
+    change(wire, "marking", "ldcp", "limit", limit, "kmin", 0, "kmax", kmax, "pmax", 0, "knonect", knonect)
     for length, sent, want in (
             (0, ect, [ect]), (0, other, [other]),
             (knonect - 1, other, [other]), (knonect, other, []),
@@ -186,8 +182,7 @@ def ip_cases():
     yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12)))
     yield "IPv6", eth(ip6(seg6()))
     yield "IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING]))
-    for number, tags in enumerate(([(0x8100, 5)], [(0x88a8, 9), (0x8100, 5)],
-                                   [(0x8100, 5)] * 4)):
+    for number, tags in enumerate(([(0x8100, 5)], [(0x88a8, 9), (0x8100, 5)], [(0x8100, 5)] * 4)):
         yield f"IPv4, {len(tags)} tags", eth(ip4(seg4()), tags=tags)
         yield f"IPv6, {len(tags)} tags {number}", eth(ip6(seg6()), tags=tags)
     yield "UDP", udp4(7)
@@ -208,8 +203,7 @@ def ip_cases():
 
 def group_headers(wire):
     """Every kind of IP packet is sent with every ECN field through a queue that marks all ECN-capable packets."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
-           "knonect", LIMIT)
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", LIMIT)
     sent = [(f"{name}, ECN {ecn}", with_ecn(frame, ecn))
             for name, frame in ip_cases() for ecn in (NOT_ECT, ECT1, ECT0, CE)]
     before = wire.stats()
@@ -218,8 +212,7 @@ def group_headers(wire):
     for (name, frame), there in zip(sent, got):
         want = with_ecn(frame, CE) if ecn_of(frame) in (ECT0, ECT1) else frame
         expect(name, there.hex(), want.hex())
-    counted(wire, before, marked=len(sent) // 2, marked_kmax=len(sent) // 2,
-            mark_failed=0, drop_knonect=0)
+    counted(wire, before, marked=len(sent) // 2, marked_kmax=len(sent) // 2, mark_failed=0, drop_knonect=0)
     # A wrong checksum stays wrong by the same difference.
     frame = bytearray(with_ecn(udp4(1), ECT0))
     frame[24] ^= 1
@@ -230,18 +223,15 @@ def group_headers(wire):
 
 def group_odd(wire):
     """For frames without an ECN field only the limit applies, and unreadable frames stay unchanged."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
-           "knonect", 1000)
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", 1000)
     ect4, ect6 = with_ecn(udp4(1), ECT0), with_ecn(udp6(1), ECT0)
-    none = [eth(bytes(28), 0x0806), eth(ip4(seg4()), 0x88b5),
-            eth(ip4(seg4()), tags=[(0x8100, 5)] * 5)]
+    none = [eth(bytes(28), 0x0806), eth(ip4(seg4()), 0x88b5), eth(ip4(seg4()), tags=[(0x8100, 5)] * 5)]
     bad = [eth(b"\x52" + ect4[15:], 0x0800), eth(b"\x44" + ect4[15:], 0x0800),
            eth(b"\x40" + ect4[15:], 0x0800), eth(ect6[14:], 0x0800),
            eth(ect4[14:], 0x86dd), eth(b"\x50" + ect6[15:], 0x86dd)]
     bad += [ect4[:length] for length in range(14, 34)]
     bad += [ect6[:length] for length in range(14, 54)]
-    tagged = [eth(ect4[14:], 0x0800, tags=[(0x8100, 5)])[:length]
-              for length in range(14, 38)]
+    tagged = [eth(ect4[14:], 0x0800, tags=[(0x8100, 5)])[:length] for length in range(14, 38)]
     before = wire.stats()
     got = behind(wire, 1000, none + bad + tagged)
     # A receiver drops frames with no space for a tag and the type behind it.
@@ -249,14 +239,12 @@ def group_odd(wire):
     expect("arrived", len(got), len(want))
     for sent, there in zip(want, got):
         expect("odd packet", there.hex(), sent.hex())
-    counted(wire, before, mark_failed=len(bad + tagged), marked=0,
-            drop_knonect=0, drop_limit=0)
+    counted(wire, before, mark_failed=len(bad + tagged), marked=0, drop_knonect=0, drop_limit=0)
 
 
 def group_stamped(wire):
     """A packet gets both a mark and a record."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
-           "knonect", LIMIT)
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", LIMIT)
     for what, frame in (("IPv4", eth(ip4(seg4()))), ("IPv6", eth(ip6(seg6()))),
                         ("QinQ", eth(ip4(seg4()), tags=[(0x88a8, 9), (0x8100, 5)]))):
         for length, ecn in ((0, ECT0), (1000, CE)):
@@ -338,8 +326,7 @@ def group_off(wire):
 def group_traced(wire):
     """The tracepoint hpcc:hpcc_mark shows each packet that is marked or dropped, and no other."""
     tracepoint = Tracepoint("hpcc:hpcc_mark")
-    change(wire, "marking", "ldcp", "kmin", 0, "kmax", 2000, "knonect", 3000, "pmax", 1,
-           "limit", 70000)
+    change(wire, "marking", "ldcp", "kmin", 0, "kmax", 2000, "knonect", 3000, "pmax", 1, "limit", 70000)
     for found, ecn, verdict in ((2000, ECT0, "mark"), (2000, NOT_ECT, None), (2000, CE, None),
                                 (3000, NOT_ECT, "drop_knonect"), (70000, ECT1, "drop_limit")):
         behind(wire, found, [with_ecn(udp4(1), ecn)])

@@ -16,8 +16,7 @@ SO_PRIORITY = 12
 
 def numbered(count, size):
     """Return numbered frames of an unknown protocol."""
-    return [eth(struct.pack(">I", i).ljust(int(size) - 14, b"."), 46)
-            for i in range(int(count))]
+    return [eth(struct.pack(">I", i).ljust(int(size) - 14, b"."), 46) for i in range(int(count))]
 
 
 def print_arrivals(wire, sent_frames):

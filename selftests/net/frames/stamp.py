@@ -79,8 +79,7 @@ def group_untouched(wire):
 
 def group_ignored(wire, reason):
     """Frames that could be stamped leave unchanged because of the qdisc's configuration."""
-    all_untouched(wire, [(what, frame, reason)
-                         for what, frame, _ in stamped_cases()])
+    all_untouched(wire, [(what, frame, reason) for what, frame, _ in stamped_cases()])
 
 
 def stamped_cases():
@@ -92,8 +91,7 @@ def stamped_cases():
     yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20), THREE
     yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12))), THREE
     yield "IPv6", eth(ip6(seg6())), THREE
-    yield ("IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])),
-           THREE)
+    yield ("IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])), THREE)
     yield "VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)]), THREE
     yield "QinQ", eth(ip6(seg6()), tags=two_tags), THREE
     for nops in range(12):
@@ -122,14 +120,12 @@ def group_stamped(wire):
         after = time.monotonic_ns()
         if not got:
             continue
-        slot = next(i for i in range(len(got.words))
-                    if opt[4 + 8 * i] >> 4 == 0)
+        slot = next(i for i in range(len(got.words)) if opt[4 + 8 * i] >> 4 == 0)
         hop, tag, ts, tx, qlen = got.load(slot)
         expect(f"{what}: hop", hop, (opt[3] >> 4) + 1)
         expect(f"{what}: tag", tag, link_tag())
         expect(f"{what}: qlen", qlen, 0)
-        ts_0, tx_0, spent_0, before_0, after_0 = \
-            first.setdefault(scale, (ts, tx, spent, before, after))
+        ts_0, tx_0, spent_0, before_0, after_0 = first.setdefault(scale, (ts, tx, spent, before, after))
         least, most = (before - after_0 >> scale) - 1, (after - before_0 >> scale) + 1
         if (ts - ts_0 - least) % 2 ** 20 > most - least:
             WRONG.append(f"{what}: ts grew by {ts - ts_0}, not by {least} to {most}")
@@ -140,8 +136,7 @@ def group_stamped(wire):
         spent += len(frame) + OVERHEAD
         for i, raw in enumerate(got.words):
             if i != slot:
-                expect(f"{what}: slot {i}", raw.to_bytes(8, "big"),
-                       opt[4 + 8 * i:12 + 8 * i])
+                expect(f"{what}: slot {i}", raw.to_bytes(8, "big"), opt[4 + 8 * i:12 + 8 * i])
     now = wire.stats()
     count = len(list(stamped_cases()))
     expect("stamped", now["stamped"] - stats["stamped"], count)
@@ -233,16 +228,14 @@ def group_partial(wire):
     for what, frame in (("IPv4", eth(ip4(seg4(**seg)))), ("IPv6", eth(ip6(seg6(**seg))))):
         wire.send_gso(frame, 0)
         got = wire.receive()
-        sent = eth(ip4(seg4(payload=b"p" * 400))) if what == "IPv4" else \
-            eth(ip6(seg6(payload=b"p" * 400)))
+        sent = eth(ip4(seg4(payload=b"p" * 400))) if what == "IPv4" else eth(ip6(seg6(payload=b"p" * 400)))
         check_stamped(f"{what} software", sent, got and got[1], THREE)
     wire.checksum_offload(True)
     frame = eth(ip4(seg4(**seg)))
     wire.send_gso(frame, 0)
     got = wire.receive()
     pos = tcp_offset(frame)
-    expect("offloaded: checksum", got and got[1][pos + 16:pos + 18],
-           frame[pos + 16:pos + 18])
+    expect("offloaded: checksum", got and got[1][pos + 16:pos + 18], frame[pos + 16:pos + 18])
     expect("offloaded: stamped", got and got[1] != frame, True)
 
 
@@ -258,10 +251,8 @@ def group_gso(wire, split):
         wire.send_gso(frame, 1000)
         frames = [f for _, f in receive_all(wire, count if split == "split" else 1)]
         now = wire.stats()
-        expect(f"IPv{version}: stamped", now["stamped"] - before["stamped"],
-               len(frames))
-        expect(f"IPv{version}: payload", b"".join(f[head:] for f in frames),
-               bytes(count * 1000 - 300))
+        expect(f"IPv{version}: stamped", now["stamped"] - before["stamped"], len(frames))
+        expect(f"IPv{version}: payload", b"".join(f[head:] for f in frames), bytes(count * 1000 - 300))
         tx = []
         for got in frames:
             at = got.index(opt[:3], pos + 20)
@@ -291,8 +282,7 @@ def group_gso_plain(wire, arrive):
             expect(f"{what}: dropped", dropped, 0 if int(arrive) in (1, 5) else 5 - int(arrive))
             if not dropped:
                 expect(f"{what}: payload", b"".join(f[head:] for f in got), bytes(4700))
-                expect(f"{what}: bytes", now["tx_bytes"] - before["tx_bytes"],
-                       4700 + 5 * (head + OVERHEAD))
+                expect(f"{what}: bytes", now["tx_bytes"] - before["tx_bytes"], 4700 + 5 * (head + OVERHEAD))
 
 
 def group_clones(wire):
