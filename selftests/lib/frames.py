@@ -254,7 +254,7 @@ def gso_frame(version, size, opt=None):
     return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))
 
 
-def main(groups):
+def main():
     """Run one of the functions group_* of a script."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pcap")
@@ -264,7 +264,7 @@ def main(groups):
     parser.add_argument("args", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     wire = Wire(args.tx, args.rx)
-    vars(groups)["group_" + args.group](wire, *args.args)
+    vars(sys.modules["__main__"])["group_" + args.group](wire, *args.args)
     if args.pcap:
         wire.write_pcap(args.pcap)
     for line in WRONG:

@@ -149,12 +149,12 @@ def each(*values):
     return make
 
 
-def main(module, modules=(), commands=()):
+def main(module=None, modules=(), commands=()):
     """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY, as often as they are
     named. tcp_hpcc and the given modules are loaded; if a command is missing no test runs.
     """
-    tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
-             if name.startswith("test_")}
+    tests = {name.removeprefix("test_"): value
+             for name, value in vars(module or sys.modules["__main__"]).items() if name.startswith("test_")}
     only = [name.removeprefix("test_") for name in sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
     for name in only:
         if name not in tests:

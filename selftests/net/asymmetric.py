@@ -4,7 +4,6 @@
 time each at no less than half of cubic's goodput, and each end reports the mode in which it runs.
 """
 
-import sys
 
 from lib.box import send_until
 from lib.kernel import virtual_time
@@ -107,5 +106,4 @@ def test_one_direction():
             expect("returns", [each["returns"] for each in counters], [0, 0])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -5,7 +5,6 @@ no connection hangs. In virtual time, in which goodput depends on the path alone
 at least half of cubic's goodput on the same path.
 """
 
-import sys
 
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
@@ -86,5 +85,4 @@ def test_both_ways_at_once():
         transfer((client, server, pattern(NBYTES // 2)), (server, client, pattern(NBYTES // 2, 5)))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

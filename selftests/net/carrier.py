@@ -4,7 +4,6 @@
 carrier; ioam.py, int.py, ifa.py and csig.py test what only one of them has.
 """
 
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -184,5 +183,4 @@ def dropped_later(name):
             path.no_errors()
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"], commands=["nft"])
+main(modules=["sch_hpcc"], commands=["nft"])

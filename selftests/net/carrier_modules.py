@@ -6,7 +6,6 @@ what loads them, and when they can be unloaded. Test X_NAME runs X with one modu
 
 import errno
 import itertools
-import sys
 
 from ifa import GOOD as IFA_HOPS
 from ifa import receiver as ifa_receiver
@@ -215,5 +214,4 @@ def test_orders():
     path.no_errors()
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

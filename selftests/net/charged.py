@@ -6,7 +6,6 @@ cgroups pay for the memory of connections, and what bounds it.
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -230,5 +229,4 @@ def test_flows_of_the_machine():
         expect("flow_limit", ns.counters()["flow_limit"], 2)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], ["sch_hpcc", "tcp_hpcc"])
+main(modules=["sch_hpcc", "tcp_hpcc"])

@@ -8,7 +8,6 @@ import errno
 import json
 import random
 import subprocess
-import sys
 
 from lib.frames import THREE, cable, from_host
 from lib.ktap import Skip, expect, main
@@ -181,5 +180,4 @@ def test_below_tbf():
     below("tbf", "rate 8mbit burst 70kb limit 1mb")
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], ["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -153,5 +153,4 @@ if EXPORTER:
                       ("backlog_pkts", "current_queue_length"), ("backlog_bytes", "backlog"))})
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import struct
-import sys
 import time
 
 from lib import tshark
@@ -299,5 +298,4 @@ def test_captures():
     expect("packets", [list(packet.values()) for packet in packets], want)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_hpcc"])
+main(modules=["sch_hpcc", "tcp_hpcc"])

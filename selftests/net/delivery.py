@@ -11,7 +11,6 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 
 from lib.kernel import load, unload, users, virtual_time
@@ -440,5 +439,4 @@ def test_carriers():
         expect_in(name, counters[name], count // 5000, count)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], commands=["nft"])
+main(commands=["nft"])

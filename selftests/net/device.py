@@ -3,11 +3,10 @@
 """kmod/common/device.c: B of the host, as seen in W_init = B x T."""
 
 import subprocess
-import sys
 import time
 
 from lib.kernel import allow, allowed, load, unload, users
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import expect, expect_in, main
 from lib.modprobe import insmod, modprobe
 from lib.net import Netns, Pair
 from lib.peer import Peer
@@ -139,5 +138,4 @@ def test_vlan():
     expect("W", window(pair.c), bytes_of(10000))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

@@ -3,7 +3,6 @@
 """tools/wireshark/hpcc.lua: tshark reads our options as lib/packet.py does."""
 
 import struct
-import sys
 
 from lib.ktap import expect, expect_in, main
 from lib.packet import (ANSWERED, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
@@ -232,5 +231,4 @@ def test_captures():
         expect(f"faults of packet {number}", [got[name] for name in EXPERTS], [[]] * len(EXPERTS))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -8,7 +8,6 @@ import os
 import select
 import socket
 import struct
-import sys
 import time
 
 from lib.box import send_until
@@ -381,5 +380,4 @@ def test_syn_cookies():
         expect_in("cookies that came back", path.b.snmp("TcpExtSyncookiesRecv"), 4, 4)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])
+main(modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

@@ -6,7 +6,6 @@ happens; lifecycle.py has more, for both congestion controls.
 
 import os
 import random
-import sys
 import time
 
 from lib.kernel import users, virtual_time
@@ -146,5 +145,4 @@ def test_listener_and_half_open():
     expect("options", ours_in([seg for seg in peer.read_all() if seg.flags & RST]), [])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

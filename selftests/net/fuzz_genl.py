@@ -9,7 +9,6 @@ import os
 import random
 import socket
 import struct
-import sys
 
 from lib.genl import NLM_F_DUMP, NLMSG_DONE, Family, Refused, as_nobody, attr, cookie, error_of, name_of
 from lib.ktap import expect, expect_in, main
@@ -209,5 +208,4 @@ def test_tables():
     expect_in("taken", taken, MESSAGES // 4, 3 * MESSAGES // 4)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

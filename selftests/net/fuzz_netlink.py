@@ -10,7 +10,6 @@ import os
 import random
 import socket
 import struct
-import sys
 
 from lib import parameters
 from lib.ktap import defer, expect, main
@@ -398,5 +397,4 @@ def test_files():
     expect("flows", len(ends), 40)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

@@ -11,7 +11,6 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import time
 
 from lib.kernel import virtual_time, watches_itself
@@ -272,5 +271,4 @@ def test_host_ipv6():
     host(6)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

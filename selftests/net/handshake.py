@@ -5,7 +5,6 @@
 import os
 import socket
 import struct
-import sys
 import time
 
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
@@ -784,5 +783,4 @@ def test_syn_flood():
     expect("congestion control", get_cc(peer.accept()[1])[:4], "hpcc")
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

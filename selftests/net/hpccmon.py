@@ -7,7 +7,6 @@ import os
 import re
 import resource
 import signal
-import sys
 import tempfile
 import termios
 import time
@@ -824,5 +823,4 @@ def test_completion():
         expect(command, sorted(output.split()), sorted(re.findall(r"--[a-z-]+=?", usage)))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree
@@ -294,5 +293,4 @@ def test_plot_by_odd_names():
         expect("stays", os.lstat(f"{folder}/{what}"), before)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

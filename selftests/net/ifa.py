@@ -5,7 +5,6 @@
 import os
 import socket
 import struct
-import sys
 
 from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
@@ -321,4 +320,4 @@ def test_captures():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"], commands=["nft"])
+    main(modules=["sch_hpcc"], commands=["nft"])

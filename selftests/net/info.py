@@ -6,7 +6,6 @@ import errno
 import re
 import socket
 import struct
-import sys
 import threading
 import time
 
@@ -172,5 +171,4 @@ def test_while_it_changes():
     print(f"# ss ran {seen['ss']} times and saw {seen['some']}")
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

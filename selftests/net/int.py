@@ -4,7 +4,6 @@
 
 import socket
 import struct
-import sys
 import tempfile
 import time
 
@@ -540,4 +539,4 @@ def test_captures():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+    main(modules=["sch_hpcc"])

@@ -6,7 +6,6 @@ import errno
 import os
 import socket
 import struct
-import sys
 import time
 
 from lib import tshark
@@ -625,4 +624,4 @@ def test_tshark():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+    main(modules=["sch_hpcc"])

@@ -7,7 +7,6 @@ plain TCP does if ECN was not negotiated, or with another sender.
 import os
 import random
 import socket
-import sys
 import time
 
 from lib.held import HeldRead
@@ -371,5 +370,4 @@ def test_plain_sender():
         expect("lost", pair.c.snmp("RetransSegs"), 0)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
+main(modules=["tcp_ldcp", "sch_hpcc"])

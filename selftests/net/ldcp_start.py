@@ -6,7 +6,6 @@ loss, by a mark, or when all of IW is acknowledged.
 
 import json
 import socket
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -621,5 +620,4 @@ def test_namespace_parameters():
         expect("IW", tcp_info(flow.sock)["cwnd"], iw)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
+main(modules=["tcp_ldcp", "sch_hpcc"])

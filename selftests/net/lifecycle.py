@@ -7,7 +7,6 @@ runs X with one of the two congestion controls.
 import os
 import socket
 import struct
-import sys
 import time
 
 from lib.kernel import load, unload, users, virtual_time
@@ -324,5 +323,4 @@ def nobody_is_left(cc):
         expect("hops", pair.c.flow()["hops"], 1)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
+main(modules=["tcp_ldcp", "sch_hpcc"])

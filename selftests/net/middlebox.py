@@ -7,7 +7,6 @@ at least half of cubic's goodput on the same path, and the counters show what ha
 import copy
 import itertools
 import random
-import sys
 import time
 
 from lib.box import BoxPath, expect_half, send_until
@@ -712,5 +711,4 @@ def test_trials_wait():
     expect("muted", path.a.counters()["muted"], 1)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -5,7 +5,6 @@
 import errno
 import resource
 import struct
-import sys
 import time
 
 from lib.genl import Family, Refused, as_nobody, cookie, name_of
@@ -440,5 +439,4 @@ def test_modes():
             expect("N", got["n"], 1)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import struct
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -734,5 +733,4 @@ def test_partial_elsewhere():
     expect("taken in", peer.ns.counters()["forward_received"], sent)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -7,7 +7,6 @@ which do not, and that each packet stays valid.
 import itertools
 import socket
 import struct
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -574,5 +573,4 @@ def test_sample_of_classic():
     expect("all ask", all(all_of) and bool(all_of), True)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

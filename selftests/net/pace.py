@@ -7,7 +7,6 @@ the route or the application sets limits.
 import itertools
 import json
 import socket
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -240,5 +239,4 @@ def test_fq_sorts_by_departure_time_ldcp():
     expect_order(path)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
+main(modules=["tcp_ldcp", "sch_hpcc"])

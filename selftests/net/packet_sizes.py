@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Very large and very small packets: BIG TCP, offloads, MTUs, and an MTU that shrinks during the connection."""
 
-import sys
 
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
@@ -138,5 +137,4 @@ def test_pmtu():
                 expect_works(path, cc, client, twice=True)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])
+main(modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

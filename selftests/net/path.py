@@ -6,7 +6,6 @@ of switches write telemetry, those of hosts do not.
 
 import socket
 import statistics
-import sys
 import threading
 import time
 
@@ -344,5 +343,4 @@ def test_behind_a_queue():
     path.no_errors()
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -5,7 +5,6 @@
 import errno
 import json
 import socket
-import sys
 import time
 
 from lib.box import BoxPath
@@ -332,5 +331,4 @@ def test_set_again():
     expect("carry", path.a.flow()["probes"], 1)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

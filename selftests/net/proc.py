@@ -3,7 +3,6 @@
 """kmod/hpcc/observe/info.c and identify.c: counters, flows, and the identities of the links on their paths."""
 
 import os
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -173,5 +172,4 @@ def test_modes():
     raise AssertionError("counters were written to")
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
+main(modules=["tcp_ldcp", "sch_hpcc"])

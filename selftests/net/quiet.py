@@ -5,7 +5,6 @@ reacts, and the whole path.
 """
 
 import socket
-import sys
 
 from lib.genl import Family
 from lib.kernel import virtual_time
@@ -278,5 +277,4 @@ def test_changes():
     path.no_errors()
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -6,7 +6,6 @@ them: the values are valid, and a kernel that detects data races finds none.
 
 import os
 import signal
-import sys
 import time
 
 from lib.kernel import virtual_time
@@ -87,5 +86,4 @@ def test_parameters():
     under_traffic(write)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

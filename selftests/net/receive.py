@@ -4,7 +4,6 @@
 
 import socket
 import struct
-import sys
 
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair
@@ -91,5 +90,4 @@ def test_peer_that_does_not_agree():
     expect("windows beside those of cubic alone", windows[1:], windows[:1] * 2)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

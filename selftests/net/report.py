@@ -7,7 +7,6 @@ import itertools
 import os
 import socket
 import struct
-import sys
 import time
 
 from lib.box import BoxPath
@@ -397,5 +396,4 @@ def test_lies():
         expect_in("W", path.a.flow(flows[0][0])["W"], w_init // 1024, w_init)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

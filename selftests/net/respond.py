@@ -7,7 +7,6 @@ import json
 import random
 import socket
 import struct
-import sys
 import time
 
 from lib import tshark
@@ -731,5 +730,4 @@ def test_comes_and_goes():
     time.sleep(0.01 if virtual_time() else 0.1)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -5,7 +5,6 @@ and invalid ones, and how TCP without hpcc reacts to them.
 """
 
 import socket
-import sys
 
 from lib.held import HeldRead
 from lib.kernel import virtual_time
@@ -408,5 +407,4 @@ def test_two_way():
     expect("taken", taken, 20)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

@@ -7,7 +7,6 @@ import errno
 import os
 import socket
 import struct
-import sys
 from pathlib import Path
 
 from lib.genl import Family, Refused
@@ -194,5 +193,4 @@ def test_default_of_the_first_namespace():
     expect("allowed", [name for name in NAMES if name in allowed().split()], list(NAMES))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp"])
+main(modules=["tcp_ldcp"])

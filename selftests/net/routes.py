@@ -3,7 +3,6 @@
 """kmod/hpcc/netns/policy.c: which end computes W, and which carrier requests use, by the peer's address."""
 
 import errno
-import sys
 
 from lib.genl import Refused
 from lib.kernel import load, unload, users
@@ -237,5 +236,4 @@ def test_carrier():
             expect("requests", moved[0].get("forward_sent", 0) > 50, True)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -5,7 +5,6 @@
 import copy
 import math
 import struct
-import sys
 import time
 
 from lib.kernel import load, unload, users
@@ -746,5 +745,4 @@ def test_hidden_drops():
     expect_in("unseen_loss", path.a.counters()["unseen_loss"], 1, 100)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

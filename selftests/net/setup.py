@@ -4,7 +4,6 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -168,5 +167,4 @@ def test_unload_before_setup():
             expect("parameters again", os.path.exists(path), True)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp"], commands=["unshare", "ss"])
+main(modules=["tcp_ldcp"], commands=["unshare", "ss"])

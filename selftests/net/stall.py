@@ -6,7 +6,6 @@ compared with cubic on the same path. HPCC_STALL=all tries all combinations.
 
 import itertools
 import os
-import sys
 import time
 
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
@@ -160,5 +159,4 @@ def test_tunnel():
         expect_in(f"transfer {number}: longest pause, s", longest, 0, 0.02)
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 
 from lib.kernel import carriers, insert, load, unload, users
@@ -219,5 +218,4 @@ def test_beside_namespaces():
         ns.tc("qdisc del dev d0 root")
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"], commands=["unshare"])
+main(modules=["sch_hpcc"], commands=["unshare"])

@@ -749,5 +749,4 @@ def test_flips():
         expect(f"kernel log after {case.__name__}", log.complaints(), [])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])
+main(modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

@@ -9,7 +9,6 @@ congestion_controls, qdisc_changes, qdisc_replaced and reloads.
 
 import os
 import random
-import sys
 import threading
 import time
 
@@ -267,5 +266,4 @@ def test_reloads():
     expect_no_growth(before, rounds(5))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_ldcp"])

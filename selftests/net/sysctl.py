@@ -6,7 +6,6 @@ are refused, and its owner.
 
 import errno
 import os
-import sys
 import time
 
 from lib import parameters
@@ -129,5 +128,4 @@ def test_modes():
         expect("modes", set(modes.split()), {"644"})
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp"])
+main(modules=["tcp_ldcp"])

@@ -251,5 +251,4 @@ if CLI.exists():
         expect("statistics", shown["stats2"]["app"]["port"]["bandwidth"], EVERYTHING["rate64"])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])

@@ -335,5 +335,4 @@ def group_traced(wire):
                [(verdict, found, 7)] if verdict else [])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

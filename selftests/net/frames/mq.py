@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 
 from lib.frames import OVERHEAD, THREE, check_stamped, expect, from_host, main
@@ -164,5 +163,4 @@ def group_marks_less_as_packets_leave(wire):
     expect("class 2", marks.get(2), [3, 2])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

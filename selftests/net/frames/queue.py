@@ -5,7 +5,6 @@
 import socket
 import struct
 import subprocess
-import sys
 import time
 
 from lib.frames import THREE, check_stamped, from_host, ip4, main, receive_all, request, seg4, warm_up
@@ -100,5 +99,4 @@ def group_latency(wire):
     print(*[(t - offset - ts) % 2 ** 20 for t in (first, second)])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()

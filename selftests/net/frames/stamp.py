@@ -3,7 +3,6 @@
 """For stamp.sh: which frames get telemetry, and how it changes them."""
 
 import socket
-import sys
 import time
 
 from lib.frames import (DSTOPTS, FRAGMENT6, FRAGMENT6_LATER, HOPOPTS, NODE, OVERHEAD, PORT, ROUTING, THREE,
@@ -332,5 +331,4 @@ def group_traced(wire):
                     int(now["qlen_bytes"])], [got[2], got[3], 0])
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__])
+main()
