@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 """A qdisc of ours between two packet sockets, to see how frames leave its port."""
 
-import json
-import socket
 import struct
 
-from .ktap import defer, expect, expect_in
+from .ktap import expect, expect_in
 from .net import Pair
+from .packet import addresses, eth, ip, packet_socket, tcp
 from .path import MBPS
+
+ENDS = {4: addresses("10.0.0.1", "10.0.0.2"), 6: addresses("fd00::1", "fd00::2")}
+BROADCAST = b"\xff" * 6 + b"\2\0\0\0\0\1"
+NOPS = b"\1" * 12
+
+
+def ip_packet(version=4, tos=1, right=True, options=NOPS, **how):
+    """Return a TCP packet from one end of a Pair to the other."""
+    return ip(ENDS[version], tcp(ENDS[version], options, ports=(1, 2), seq=3, ack=4, window=1000,
+                                 wrong=0 if right else 0x1234, **how), tos=tos)
+
+
+def ethernet(packet, tags=b"", padding=b""):
+    """Return a frame to all stations."""
+    frame = eth(packet, macs=BROADCAST)
+    return frame[:12] + tags + frame[12:] + padding
 
 
 class FramePort:
@@ -15,18 +30,12 @@ class FramePort:
 
     def __init__(self, how, shape=f"rate {MBPS}mbit delay 20us", version=4):
         self.pair = Pair(version, qdisc=f"hpcc {shape} node 5 port 9 {how}")
-        self.ends = []
-        for ns in self.pair.c, self.pair.s:
-            with ns:
-                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind(("eth0", 3))
-            sock.settimeout(2)
-            self.ends.append(sock)
-            defer(sock.close)
+        self.ends = [packet_socket(ns, "eth0") for ns in (self.pair.c, self.pair.s)]
+        self.ends[1].settimeout(2)
 
     def child(self, kind):
         """Replace the port's own queue by another qdisc."""
-        handle = json.loads(self.pair.c.run("tc", "-j", "qdisc", "show", "dev", "eth0"))[0]["handle"]
+        handle = self.pair.c.port("eth0")["handle"]
         self.pair.c.tc(f"qdisc add dev eth0 parent {handle}1 {kind}")
 
     def send(self, frame):
@@ -49,7 +58,7 @@ class FramePort:
 
     def stats(self):
         """Return the statistics of the port."""
-        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+        return self.pair.c.port("eth0")["hpcc"]
 
 
 def leave_unchanged(cases, *shape, **how):

@@ -7,6 +7,7 @@ here waits for real time.
 """
 
 import ctypes
+import json
 import os
 import socket
 import subprocess
@@ -93,6 +94,14 @@ class Netns:
     def tc(self, *lines):
         """Run lines of tc(8)."""
         return self.run("tc", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def qdiscs(self, dev):
+        """Return the qdiscs of a device, with their statistics."""
+        return json.loads(self.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
+
+    def port(self, dev):
+        """Return the first qdisc "hpcc" of a device, with its statistics, or None."""
+        return next((qdisc for qdisc in self.qdiscs(dev) if qdisc["kind"] == "hpcc"), None)
 
     def read(self, path):
         """Read a file of /proc from within the namespace."""

@@ -106,6 +106,15 @@ def ip_offset(frame):
     return at
 
 
+def packet_socket(ns, dev, proto=3):
+    """Return a packet socket on a device, which is closed when the test ends; proto 0: it only sends."""
+    with ns:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sock.bind((dev, proto))
+    defer(sock.close)
+    return sock
+
+
 def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
     """Return our option of a SYN, padded as the kernel does it."""
     body = struct.pack("!BBHH", kind, length, exid, version << 12 | caps)
@@ -261,14 +270,11 @@ class Sniffer:
     SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
 
     def __init__(self, ns, dev="eth0"):
-        with ns:
-            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock = packet_socket(ns, dev)
         self.sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 27)    # SO_RCVBUFFORCE
         self.sock.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
-        self.sock.bind((dev, 3))
         self.sock.setblocking(False)
         self.vlan = 0           # number of tagged frames seen
-        defer(self.sock.close)
 
     def segments(self):
         """Return the segments since the last call, in order."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A path: host, switches with sch_hpcc, host."""
 
-import json
 import socket
 import time
 
@@ -114,8 +113,7 @@ class Path:
 
     def port(self, node, dev="right"):
         """Return the statistics of a switch's port."""
-        qdiscs = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
-        return next(qdisc for qdisc in json.loads(qdiscs) if qdisc["kind"] == "hpcc")
+        return self.switches[node - 1].port(dev)
 
     def connect(self, port=5000, cc=None, client=None):
         """Connect a to b. Return both sockets."""

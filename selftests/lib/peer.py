@@ -136,6 +136,10 @@ class Peer:
             found.append(seg)
         return found
 
+    def echoes(self, timeout_s=0.1):
+        """Return the echoes of the segments until none arrives for this time."""
+        return [opt for seg in self.read_all(timeout_s) if (opt := seg.telemetry(ECHO))]
+
     # -- connection
 
     def stamp(self):
@@ -211,10 +215,14 @@ class Peer:
         """Connect to the kernel's listener. Return (SYN-ACK, socket)."""
         synack = self.start_accept(ours)
         expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
+        return synack, self.accepted()
+
+    def accepted(self):
+        """Send the handshake's ACK. Return the socket of the connection that the kernel accepts."""
         self.send()
         self.sock = self.listener.accept()[0]
         defer(let_go, self.sock)
-        return synack, self.sock
+        return self.sock
 
     def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
         """Send a segment in sequence; options follow the timestamp."""

@@ -9,7 +9,6 @@ import io
 import os
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -17,8 +16,9 @@ import time
 import urllib.request
 
 from lib.genl import attrs_of
-from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.ktap import Skip, expect, expect_in, main
 from lib.net import Netns
+from lib.packet import packet_socket
 from lib.qdisc import TC_H_ROOT, TCA_KIND
 from lib.requests import Netlink
 
@@ -40,10 +40,7 @@ def busy_port(*commands):
     ns.ip(f"link add v0 type veth peer name v0 netns {peer.path}", "link set v0 up")
     peer.ip("link set v0 up")
     ns.tc(*commands or [f"qdisc add dev v0 root handle 1: {PORT}"])
-    with ns:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    defer(sock.close)
-    sock.bind(("v0", 0))
+    sock = packet_socket(ns, "v0", 0)
     for _ in range(FRAMES):
         # send() fails for a frame that is dropped.
         with contextlib.suppress(OSError):

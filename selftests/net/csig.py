@@ -5,16 +5,14 @@
 import fcntl
 import json
 import os
-import socket
 import struct
 import time
 
 from lib import tshark
-from lib.frameport import FramePort, leave_unchanged
+from lib.frameport import BROADCAST, FramePort, ethernet, ip_packet, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, option
-from lib.packet import ones_sum as csum
+from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, option, packet_socket
 from lib.path import MBPS as PATH_MBPS
 from lib.path import carrier_path, falls_back
 from lib.tcp import pattern, transfer
@@ -24,7 +22,6 @@ TPID = 0x88b5
 URG = 0x20
 ABW, ABW_C, PD, QLEN = range(4)
 SHAPE = f"rate {MBPS}mbit delay 20us"
-ENDS = b"\xff" * 6 + b"\2\0\0\0\0\1"
 VLAN = struct.pack("!HH", 0x8100, 5)
 ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
 
@@ -40,20 +37,9 @@ def request(kind):
     return bytes([head[0], 12]) + head[2:4] + ASK[kind]
 
 
-def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True, flags=ACK):
+def frame(tags=b"", version=4, **how):
     """Return an Ethernet frame with TCP."""
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
-    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, flags, 1000, 0, 0) + options + payload
-    pseudo = ends + (struct.pack("!BBH", 0, 6, len(tcp)) if version == 4 else struct.pack("!II", len(tcp), 6))
-    check = csum(pseudo + tcp) ^ 0xffff ^ (0 if right else 0x1234)
-    tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
-    if version == 4:
-        head = struct.pack("!BBHIBBH", 0x45, 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
-        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-    else:
-        head = struct.pack("!IHBB", 6 << 28 | 1 << 20, len(tcp), 6, 64) + ends
-    return ENDS + tags + (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
+    return ethernet(ip_packet(version, **how), tags)
 
 
 def parts(data, at=12):
@@ -145,10 +131,7 @@ def test_only_probes_come_in():
     for version in 4, 6:
         pair = Pair(version, carrier=4)
         mac = bytes.fromhex(json.loads(pair.s.run("ip", "-j", "link", "show", "eth0"))[0]["address"].replace(":", ""))
-        with pair.c:
-            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        sock.bind(("eth0", 0))
-        defer(sock.close)
+        sock = packet_socket(pair.c, "eth0", 0)
         for dst, how, taken in (
                 (mac, {}, True),
                 (mac, {"flags": ACK | PSH}, True),
@@ -194,7 +177,7 @@ def test_port_queue():
         tagged = frame(tag(kind, 0 if kind != ABW_C else 31, 0))
         for data in full, tagged, full, full, full, tagged:
             port.send(data)
-        got = [parts(data) for data in (port.recv(ENDS) for _ in range(6)) if data[12:14] == b"\x88\xb5"]
+        got = [parts(data) for data in (port.recv(BROADCAST) for _ in range(6)) if data[12:14] == b"\x88\xb5"]
         first, last = (bucket for _, bucket, _ in got)
         value = [b if b < 4 else (4 + b % 4) << (b >> 2) - 1 for b in range(32)]
         if kind == QLEN:
@@ -266,9 +249,7 @@ def test_not_ethernet_any_more():
     ns.tc("qdisc add dev t0 root hpcc stamp csig,csig_push")
     fcntl.ioctl(tap, 0x400454cd, 0xfffe)         # TUNSETLINK: ARPHRD_NONE
     ns.ip("link set t0 up")
-    with ns:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    defer(sock.close)
+    sock = packet_socket(ns, "t0", 0)
     ours = frame(options=request(QLEN))[14:]
     # The bytes of this source address look like a tag.
     like = ours[:12] + struct.pack("!HH", TPID, QLEN << 13) + ours[16:]
@@ -277,7 +258,7 @@ def test_not_ethernet_any_more():
         while (got := os.read(tap, 4096))[:1] != b"\x45":
             pass
         expect("as it came", got, sent)
-    stats = json.loads(ns.run("tc", "-s", "-j", "qdisc", "show", "dev", "t0"))[0]["hpcc"]
+    stats = ns.port("t0")["hpcc"]
     expect("no_memory, stamped", (stats["unstamped"]["no_memory"], stats["stamped"]), (0, 0))
 
 

@@ -5,7 +5,6 @@ that are read in random pieces. An accepted request sets the requested values, w
 request changes nothing and returns a reason. Connections deliver all data.
 """
 
-import json
 import os
 import random
 import socket
@@ -14,6 +13,7 @@ import struct
 from lib import parameters
 from lib.ktap import defer, expect, main
 from lib.net import Netns, Pair
+from lib.packet import packet_socket
 from lib.qdisc import NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, attr
 from lib.requests import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NEEDS, NLM_F_EXCL, RTM_DELQDISC,
                           TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK, Netlink, Request, allowed, changed,
@@ -152,10 +152,10 @@ def test_under_traffic():
 def still_works(ns, link, frames):
     """With ordinary options a port still transmits all frames."""
     ns.tc("qdisc replace dev v0 root pfifo", "qdisc replace dev v0 root hpcc")
-    before = ns.port()
+    before = ns.port("v0")["hpcc"]
     for _ in range(frames):
         link.send(bytes(60))
-    after = ns.port()
+    after = ns.port("v0")["hpcc"]
     expect("packets", (after["tx_packets"] - before["tx_packets"],
                        after["tx_bytes"] - before["tx_bytes"]), (frames, frames * 84))
 
@@ -163,14 +163,8 @@ def still_works(ns, link, frames):
 def cable():
     """Return a namespace with its Port and a socket that sends out of its v0."""
     tx, port = port_pair()
-    with tx:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sock.bind(("v0", 0))
+    sock = packet_socket(tx, "v0", 0)
     sock.setblocking(False)
-    defer(sock.close)
-    tx.port = lambda: next((qdisc["hpcc"] for qdisc in json.loads(
-        tx.run("tc", "-s", "-j", "qdisc", "show", "dev", "v0"))
-        if qdisc["kind"] == "hpcc"), None)
     return tx, port, sock
 
 
@@ -200,8 +194,9 @@ def test_size_tables():
                                                    "ENOTSUP"), True)
         taken += not error
         send_some(sock, rng.randrange(6))
-        stats = turn % 20 == 0 and tx.port()
+        stats = turn % 20 == 0 and tx.port("v0")
         if stats:
+            stats = stats["hpcc"]
             sizes = stats["drop_limit"], stats["tx_packets"], stats["tx_bytes"]
             expect(f"counters {sizes}", stats["tx_bytes"] >= stats["tx_packets"], True)
     expect(f"{taken} taken", taken > MESSAGES // 100, True)

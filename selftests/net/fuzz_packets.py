@@ -119,8 +119,7 @@ class Ways:
 
     def stats(self):
         """Return the port's qdisc with its statistics."""
-        qdiscs = self.port_ns.run("tc", "-s", "-j", "qdisc", "show", "dev", self.port_dev)
-        return next(qdisc for qdisc in json.loads(qdiscs) if qdisc["kind"] == "hpcc")
+        return self.port_ns.port(self.port_dev)
 
     def run(self, count, *options):
         """Send packets on both ways and compare them. Return the counts of the program."""

@@ -7,14 +7,16 @@ import socket
 import struct
 import time
 
-from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
+from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
                         ours_in, sane, syn_option)
 from lib.peer import Peer
-from lib.tcp import disconnect, get_cc, let_go, pattern, set_cc, transfer
+from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x03])
+# Which segments have the option: SYN, SYN-ACK, others
+NONE, OFFER, ALL = (False, False, False), (True, False, False), (True, True, True)
 
 
 def outcome(pair, client, server, sniffer, nbytes=30000):
@@ -34,6 +36,19 @@ def outcome(pair, client, server, sniffer, nbytes=30000):
     rest = [seg for seg in segments if not seg.flags & SYN]
     carried = tuple(bool(ours_in(part)) for part in (syn, synack, rest))
     return carried, tuple(ns.counters()["agreed"] for ns in (pair.c, pair.s)), names
+
+
+def compare(pair, ends, sniffer, carried, names):
+    """Fail unless these segments carried the option, and the ends run these congestion controls."""
+    agreed = int(carried == ALL)
+    expect("option in SYN, SYN-ACK, rest; agreed; congestion controls", outcome(pair, *ends, sniffer),
+           (carried, (agreed, agreed), names))
+
+
+def handshake(pair, carried, names, **how):
+    """Connect, and compare()."""
+    sniffer = Sniffer(pair.s)
+    compare(pair, pair.connect(**how), sniffer, carried, names)
 
 
 def both(version):
@@ -74,80 +89,51 @@ def test_both_without_checksum_offload():
 
 def test_only_client():
     pair = Pair(cc=("hpcc", "cubic"))
-    sniffer = Sniffer(pair.s)
-    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
-    expect("agreed", agreed, (0, 0))
-    expect("congestion control", names, ("hpcc-classic", "cubic"))
+    handshake(pair, OFFER, ("hpcc-classic", "cubic"))
     expect("not_agreed", pair.c.counters()["not_agreed"], 1)
 
 
 def test_only_server():
-    pair = Pair(cc=("cubic", "hpcc"))
-    sniffer = Sniffer(pair.s)
-    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
-    expect("agreed", agreed, (0, 0))
-    expect("congestion control", names, ("cubic", "hpcc-classic"))
+    handshake(Pair(cc=("cubic", "hpcc")), NONE, ("cubic", "hpcc-classic"))
 
 
 def test_neither():
-    pair = Pair(cc=("cubic", "cubic"))
-    sniffer = Sniffer(pair.s)
-    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
-    expect("agreed", agreed, (0, 0))
+    handshake(Pair(cc=("cubic", "cubic")), NONE, ("cubic", "cubic"))
 
 
 def test_route_of_server():
     """The listener runs cubic, but the route to the client names hpcc: both ends agree."""
     pair = Pair(cc=("hpcc", "cubic"))
     pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl hpcc")
-    sniffer = Sniffer(pair.s)
-    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
-    expect("agreed", agreed, (1, 1))
-    expect("server", names[1], "hpcc")
+    handshake(pair, ALL, ("hpcc", "hpcc"))
 
 
 def test_route_of_server_against_listener():
     """The listener runs hpcc, but the route to the client names cubic: the ends do not agree."""
     pair = Pair()
     pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl cubic")
-    sniffer = Sniffer(pair.s)
-    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
-    expect("agreed", agreed, (0, 0))
-    expect("server", names[1], "cubic")
+    handshake(pair, OFFER, ("hpcc-classic", "cubic"))
 
 
 def test_route_of_client():
     pair = Pair(6, cc=("cubic", "hpcc"))
     pair.c.ip("route del fd00::/64 dev eth0", "route add fd00::/64 dev eth0 congctl hpcc")
-    sniffer = Sniffer(pair.s)
-    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
-    expect("agreed", agreed, (1, 1))
+    handshake(pair, ALL, ("hpcc", "hpcc"))
 
 
 def test_sockets():
     """Listener and client select hpcc by setsockopt() before the handshake: they agree."""
     pair = Pair(cc=("cubic", "cubic"))
-    sniffer = Sniffer(pair.s)
-    ends = pair.connect(pair.listen(cc="hpcc"), cc="hpcc")
-    expect("agreed", outcome(pair, *ends, sniffer)[1], (1, 1))
+    handshake(pair, ALL, ("hpcc", "hpcc"), listener=pair.listen(cc="hpcc"), cc="hpcc")
 
 
 def test_set_after_handshake():
     """A socket that selects hpcc after the handshake has not agreed."""
     pair = Pair(cc=("cubic", "hpcc"))
     sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    set_cc(client, "hpcc")
-    carried, agreed, names = outcome(pair, client, server, sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
-    expect("agreed", agreed, (0, 0))
-    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+    ends = pair.connect()
+    set_cc(ends[0], "hpcc")
+    compare(pair, ends, sniffer, NONE, ("hpcc-classic", "hpcc-classic"))
 
 
 def test_loopback():
@@ -179,11 +165,7 @@ def test_mapped_addresses():
     listener.listen()
     client = pair.c.socket(6)
     client.connect(("::ffff:10.0.0.2", 5000))
-    server = listener.accept()[0]
-    carried, agreed, names = outcome(pair, client, server, sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
-    expect("agreed", agreed, (1, 1))
-    expect("congestion control", names, ("hpcc", "hpcc"))
+    compare(pair, (client, listener.accept()[0]), sniffer, ALL, ("hpcc", "hpcc"))
 
 
 def test_simultaneous_open():
@@ -220,10 +202,7 @@ def test_exid_and_kind_configured():
 def test_exid_mismatch():
     pair = Pair()
     pair.s.sysctl("net.hpcc.option_exid", EXID + 1)
-    sniffer = Sniffer(pair.s)
-    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
-    expect("agreed", agreed, (0, 0))
+    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
     # An option with another ExID belongs to another experiment, and is not counted as invalid.
     expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
 
@@ -231,10 +210,7 @@ def test_exid_mismatch():
 def test_kind_mismatch():
     pair = Pair()
     pair.s.sysctl("net.hpcc.option_kind", 254)
-    sniffer = Sniffer(pair.s)
-    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
-    expect("agreed", agreed, (0, 0))
+    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
 
 
 def test_kind_changed():
@@ -252,9 +228,7 @@ def test_kind_changed():
     peer.ns.sysctl("net.hpcc.option_kind", 254)
     synack = peer.read(3)
     expect("SYN-ACK again", (synack.option(253), synack.option(254)), (SYN_BYTES, None))
-    peer.send()
-    peer.sock = peer.listener.accept()[0]
-    defer(let_go, peer.sock)
+    peer.accepted()
     expect("accepted", kinds(peer), [253])
     set_cc(peer.sock, "cubic")
     set_cc(peer.sock, "hpcc")
@@ -402,10 +376,8 @@ def test_lost_synack():
     synacks = [peer.start_accept(), peer.read(3)]
     expect("flags", [seg.flags & (SYN | ACK) for seg in synacks], [SYN | ACK] * 2)
     expect("option", [seg.option(KIND) for seg in synacks], [SYN_BYTES] * 2)
-    peer.send()
-    sock = peer.listener.accept()[0]
-    expect("congestion control", get_cc(sock), "hpcc")
-    sock.close()
+    peer.accepted()
+    expect("congestion control", peer.cc(), "hpcc")
 
 
 def test_duplicate_syns():
@@ -416,10 +388,8 @@ def test_duplicate_syns():
     for _ in range(4):
         peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option()))
     peer.read_all(0.001)
-    peer.send()
-    sock = peer.listener.accept()[0]
-    expect("congestion control", get_cc(sock), "hpcc")
-    sock.close()
+    peer.accepted()
+    expect("congestion control", peer.cc(), "hpcc")
 
 
 def test_listener_from_before():
@@ -468,10 +438,8 @@ def test_forged_syn():
             peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
         peer.read_all(0.001)
         peer.listener.settimeout(10)
-        peer.send()
-        sock = peer.listener.accept()[0]
-        defer(let_go, sock)
-        expect(f"SYN with {offered}, forged with {forged}", get_cc(sock), mode)
+        sock = peer.accepted()
+        expect(f"SYN with {offered}, forged with {forged}", peer.cc(), mode)
         # The same holds later, and after a change to another congestion control and back.
         set_cc(sock, "cubic")
         for off in 1, -1, 1000:
@@ -496,9 +464,8 @@ def test_other_namespace_flooded():
             flooded.port = 10000 + turn * 800 + number
             flooded.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
         flooded.read_all()
-        peer.send()
-        sock = peer.listener.accept()[0]
-        expect(f"handshake {turn}", get_cc(sock), "hpcc")
+        sock = peer.accepted()
+        expect(f"handshake {turn}", peer.cc(), "hpcc")
         sock.close()
         peer.read_all()
 
@@ -578,10 +545,8 @@ def test_syn_again_without_option():
     peer.raw(SYN, peer.seq, 0, peer.syn_options(b""))
     peer.seq += 1
     peer.read_all(0.01)
-    peer.send()
-    sock = peer.listener.accept()[0]
-    expect("congestion control", get_cc(sock), "hpcc-classic")
-    sock.close()
+    peer.accepted()
+    expect("congestion control", peer.cc(), "hpcc-classic")
 
 
 def test_syn_again_damaged():
@@ -592,10 +557,8 @@ def test_syn_again_damaged():
         expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
         peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(b""), bad_csum=True)
         peer.read_all(0.01)
-        peer.send()
-        sock = peer.listener.accept()[0]
-        defer(let_go, sock)
-        expect(f"IPv{version}: congestion control", get_cc(sock), "hpcc")
+        peer.accepted()
+        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
 
 
 def test_without_ecn():
@@ -633,9 +596,7 @@ def test_classic_sends_as_reno():
             if passive:
                 peer.listen()
                 peer.start_accept(b"", flags=SYN | ECE | CWR)
-                peer.send()
-                peer.sock = peer.listener.accept()[0]
-                defer(let_go, peer.sock)
+                peer.accepted()
             else:
                 peer.connect(b"")
             expect("congestion control", peer.cc(), "hpcc-classic")
@@ -671,10 +632,8 @@ def test_last_syn_decides():
             peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option() if offered else b""))
             synack = peer.read(0.1)
             expect(f"SYNs {order}: option in SYN-ACK", bool(synack.option(KIND)), bool(offered))
-        peer.send()
-        sock = peer.listener.accept()[0]
-        defer(let_go, sock)
-        expect(f"SYNs {order}", get_cc(sock), "hpcc" if order[-1] else "hpcc-classic")
+        peer.accepted()
+        expect(f"SYNs {order}", peer.cc(), "hpcc" if order[-1] else "hpcc-classic")
 
 
 def test_syn_again_bare():
@@ -684,10 +643,8 @@ def test_syn_again_bare():
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
     peer.raw(SYN, peer.seq - 1, 0, b"")
     peer.read_all(0.01)
-    peer.send()
-    sock = peer.listener.accept()[0]
-    defer(let_go, sock)
-    expect("congestion control", get_cc(sock), "hpcc-classic")
+    peer.accepted()
+    expect("congestion control", peer.cc(), "hpcc-classic")
 
 
 def test_hpcc_after_the_syn():
@@ -753,11 +710,7 @@ def test_syn_cookies():
         pair.s.sysctl("net.ipv4.tcp_syncookies", 2)
     except FileNotFoundError as error:
         raise Skip("this kernel has no SYN cookies") from error
-    sniffer = Sniffer(pair.s)
-    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
-    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
-    expect("agreed", agreed, (0, 0))
-    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
 
 
 def test_syn_flood():

@@ -3,14 +3,13 @@
 """IFA 2.0 as the carrier of requests: kmod/hpcc/carrier/ifa.c, qdisc/stamp/ifa.c."""
 
 import os
-import socket
 import struct
 
 from lib import tshark
-from lib.frameport import FramePort, leave_unchanged
+from lib.frameport import FramePort, ethernet, ip_packet, leave_unchanged
 from lib.ktap import expect, expect_in, main
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, option, record, syn_option
-from lib.packet import ones_sum as csum
+from lib.packet import (ACK, CAP_TELEMETRY, FIN, FORWARD, RST, SYN, csum, option, record, syn_option,
+                        with_csum)
 from lib.path import MBPS, set_links
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import set_cc
@@ -34,16 +33,10 @@ def wrapped(packet, hops=(), version=2, gns=15, proto=6, flags=4, most=56, limit
     doff = (packet[at + 12] >> 4) * 4
     data = bytes([version << 4 | gns, proto, flags, most]) + packet[at:at + doff] + \
         bytes([0, 0, limit, len(stack) // 4 if words is None else words]) + stack + behind + packet[at + doff:]
-    head = bytearray(packet[:at])
     if at == 20:
-        head[9] = PROTO
-        head[2:4] = struct.pack("!H", 20 + len(data))
-        head[10:12] = b"\0\0"
-        head[10:12] = struct.pack("!H", csum(bytes(head)) ^ 0xffff)
-    else:
-        head[6] = PROTO
-        head[4:6] = struct.pack("!H", len(data))
-    return bytes(head) + data
+        head = packet[:2] + struct.pack("!H", 20 + len(data)) + packet[4:9] + bytes([PROTO]) + packet[10:20]
+        return with_csum(head, 10) + data
+    return packet[:4] + struct.pack("!HB", len(data), PROTO) + packet[7:40] + data
 
 
 class Switched(Peer):
@@ -117,7 +110,7 @@ def test_stacks_in():
             peer.read_all()
             before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
             peer.ifa(hops, **how)
-            echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.05) if seg.telemetry(ECHO)]
+            echo = peer.echoes(0.05)
             moved = peer.ns.counters() - before
             expect(f"{counter} of {how}", moved[counter], 1)
             expect(f"segments of {how}", peer.ns.snmp("InSegs"), segs)
@@ -203,15 +196,7 @@ def test_ipsec():
 
 def frame(ip=4, padding=b"", **how):
     """Return an Ethernet frame with IFA."""
-    family = socket.AF_INET if ip == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if ip == 4 else f"fd00::{i}") for i in (1, 2))
-    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 8 << 4, ACK, 1000, 0x1234, 0) + b"\x01" * 12
-    if ip == 4:
-        head = struct.pack("!BBHIBBH", 0x45, 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
-    else:
-        head = struct.pack("!IHBB", 6 << 28 | 1 << 20, len(tcp), 6, 64) + ends
-    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01" + (b"\x08\0" if ip == 4 else b"\x86\xdd") + \
-        wrapped(head + tcp, **how) + padding
+    return ethernet(wrapped(ip_packet(ip), **how), padding=padding)
 
 
 def test_port_writes():
@@ -239,7 +224,7 @@ def test_port_writes():
                 expect("behind", data[-3:], b"pad")
                 expect("IFA header, TCP", data[14 + ip:at], sent[14 + ip:at])
                 if version == 4:
-                    expect("IP checksum", csum(data[14:34]), 0xffff)
+                    expect("IP checksum", csum(data[14:34]), 0)
                     expect("IP length", struct.unpack("!H", data[16:18])[0], len(data) - 14 - 3)
                 else:
                     expect("IP length", struct.unpack("!H", data[18:20])[0], len(data) - 54 - 3)

@@ -9,13 +9,12 @@ import time
 
 from lib import tshark
 from lib.box import BoxPath
-from lib.frameport import FramePort, leave_unchanged
+from lib.frameport import FramePort, ethernet, ip_packet, leave_unchanged
 from lib.held import HeldRead
 from lib.kernel import virtual_time
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, option, syn_option
-from lib.packet import ones_sum as csum
+from lib.packet import ACK, CAP_TELEMETRY, FORWARD, Segment, option, packet_socket, syn_option
 from lib.path import MBPS, carrier_path, falls_back, set_links
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
@@ -46,19 +45,11 @@ def hop(node, port=1, ts=1000, qlen=0, util=0):
 
 
 class Switched(Peer):
-    """A peer whose segments have passed switches."""
-
-    behind = b""
-    seq_back = BACK
-    dscp = DSCP
+    """A peer whose segments have passed switches. The kernel has acknowledged all of its data."""
 
     def int(self, behind, opts=option(FORWARD, (), SCALE), back=BACK, dscp=DSCP, **how):
         """Send a segment with INT, with the metadata of hops."""
-        self.raw(ACK, self.acked_seq() - back, self.acked, self.stamp() + opts, behind, ecn=dscp << 2, **how)
-
-    def acked_seq(self):
-        """Return the sequence number that the kernel has acknowledged: it has acknowledged all."""
-        return self.seq
+        self.raw(ACK, self.seq - back, self.acked, self.stamp() + opts, behind, ecn=dscp << 2, **how)
 
 
 GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
@@ -76,8 +67,7 @@ def receiver(version=4, of=Switched, **sysctls):
 
 def moved_int(peer, before):
     """Return the INT counters that changed."""
-    return {name: n for name, n in (peer.ns.counters() - before).items() if "int_" in name and
-            name.startswith("int_") and n}
+    return {name: n for name, n in (peer.ns.counters() - before).items() if name.startswith("int_") and n}
 
 
 def test_stacks_in():
@@ -129,9 +119,9 @@ def test_stacks_in():
                        {"int_ignored" if old else counter: 1})
                 expect(f"{behind.hex()} taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup + old)
                 if counter != "int_received" or len(behind) == 16:
-                    expect("echo", [seg for seg in peer.read_all(0.02) if seg.telemetry(ECHO)], [])
+                    expect("echo", peer.echoes(0.02), [])
                     continue
-                echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+                echo = peer.echoes()
                 expect("echoes", len(echo), 1)
                 expect("hops", [(r["hop"]) for r in echo[0].records], [1, 2])
                 expect("queue", echo[0].records[1]["qlen"], qlen_code((1000000 >> SLOWER) // 128))
@@ -266,7 +256,7 @@ def test_joined():
                 peer.int(whole, opts, BACK + (nr - i) * len(whole))
             time.sleep(0.01)
             moved = moved_int(peer, before)
-            echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+            echo = peer.echoes()
             expect(f"{nr} joined", (moved, [[r["hop"] for r in e.records] for e in echo]),
                    ({"int_received": 1}, [[1, 2]]))
             expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
@@ -340,23 +330,9 @@ def test_middleboxes():
         expect(f"{what}: mode", path.a.flow()["mode"], "telemetry")
 
 
-def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=True, padding=b"", mtu_fill=0):
+def frame(behind, version=4, dscp=DSCP, padding=b"", mtu_fill=0, **how):
     """Return an Ethernet frame with TCP and the bytes behind its header."""
-    behind += bytes(mtu_fill)
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
-    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, flags, 1000, 0, 0) + \
-        options + behind
-    pseudo = ends + (struct.pack("!BBH", 0, 6, len(tcp)) if version == 4 else struct.pack("!II", len(tcp), 6))
-    check = csum(pseudo + tcp) ^ 0xffff ^ (0 if right else 0x1234)
-    tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
-    if version == 4:
-        head = struct.pack("!BBHIBBH", 0x45, dscp << 2 | 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
-        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-    else:
-        head = struct.pack("!IHBB", 6 << 28 | (dscp << 2 | 1) << 20, len(tcp), 6, 64) + ends
-    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01" + (b"\x08\0" if version == 4 else b"\x86\xdd") + \
-        head + tcp + padding
+    return ethernet(ip_packet(version, dscp << 2 | 1, payload=behind + bytes(mtu_fill), **how), padding=padding)
 
 
 def test_port_writes():
@@ -436,10 +412,7 @@ def longest_packet():
     ns = Netns()
     ns.ip("link set lo up")
     ns.tc(f"qdisc add dev lo root {STAMP} 20us limit 1mb node 5 port 9 stamp int")
-    with ns:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    defer(sock.close)
-    sock.bind(("lo", 3))
+    sock = packet_socket(ns, "lo")
     sock.settimeout(2)
     for length, grown in (65511, 24), (65512, 0):
         sent = frame(stack(), mtu_fill=length - 52 - 16)
@@ -506,13 +479,8 @@ def test_port_of_a_vrf():
         pair = Pair(delay=None)
         pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
         pair.c.tc("qdisc add dev vrf0 root hpcc stamp int")
-        ends = []
-        for ns, dev in (pair.c, "vrf0"), (pair.s, "eth0"):
-            with ns:
-                ends.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
-            ends[-1].bind((dev, 3))
-            ends[-1].settimeout(2)
-            defer(ends[-1].close)
+        ends = packet_socket(pair.c, "vrf0"), packet_socket(pair.s, "eth0")
+        ends[1].settimeout(2)
         sent = frame(stack(), mtu_fill=length - 52 - 16)
         ends[0].send(sent)
         while True:

@@ -9,7 +9,7 @@ import struct
 import time
 
 from lib import tshark
-from lib.frameport import FramePort, leave_unchanged
+from lib.frameport import ENDS, FramePort, ethernet, leave_unchanged
 from lib.genl import Family, Refused
 from lib.kernel import virtual_time
 from lib.ktap import Skip, expect, expect_in, main
@@ -347,7 +347,7 @@ def test_traces_in():
         moved = peer.ns.counters() - before
         expect(f"{counter} of {header.hex()}", {name: n for name, n in moved.items() if "ioam" in name},
                {counter: 1})
-        echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+        echo = peer.echoes()
         expect("echoes", len(echo), int(counter == "ioam_received" and header != trace()))
         if echo:
             expect("hops", [(r["hop"]) for r in echo[0].records], [1, 2])
@@ -425,8 +425,7 @@ def test_link_away():
     def tags(*nodes):
         peer.header = trace(nodes)
         peer.send(option(FORWARD, (), SCALE), b"x")
-        echoes = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
-        return {record["hop"]: record["tag"] for record in echoes[-1].records}
+        return {record["hop"]: record["tag"] for record in peer.echoes()[-1].records}
 
     first = tags(node(1), node(2))
     expect("tags a moment later", tags(node(1), node(2)), first)
@@ -439,10 +438,8 @@ def test_link_away():
 
 def frame(header, hop_limit=64, tcp=None):
     """Return an Ethernet frame with IPv6, the header, and TCP or 8 other bytes."""
-    ends = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
     payload = header + tcp if tcp else bytes([59]) + header[1:] + b"payload."
-    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01\x86\xdd" + \
-        struct.pack("!IHBB", 6 << 28, len(payload), 0, hop_limit) + ends + payload
+    return ethernet(struct.pack("!IHBB", 6 << 28, len(payload), 0, hop_limit) + ENDS[6] + payload)
 
 
 def test_port_writes():

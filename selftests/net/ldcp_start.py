@@ -4,7 +4,6 @@
 loss, by a mark, or when all of IW is acknowledged.
 """
 
-import json
 import socket
 import time
 
@@ -559,7 +558,7 @@ def test_switch_drops_first():
         expect("RTOs", path.c.snmp("TcpExtTCPTimeouts"), timeouts)
         lost = path.c.snmp("RetransSegs")
         expect_in("sent again", lost, 15, 30)
-        port = json.loads(path.r.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth1"))[0]
+        port = path.r.qdiscs("eth1")[0]
         expect("dropped", port["drops"], lost)
         # the time for what is left after 13 packets in order, at first with one segment per round
         # trip

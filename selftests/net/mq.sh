@@ -26,24 +26,26 @@ cable()
 	ip -n rx link set v0 up
 }
 
-# queues OPTION...: add a qdisc "hpcc" to each queue.
+# queues OPTION...: create a cable, and add a qdisc "hpcc" to each queue.
 queues()
 {
 	local i
 
+	cable
 	tc -n tx qdisc add dev v0 root handle 1: mq
 	for i in 1 2 3 4; do
 		tc -n tx qdisc replace dev v0 parent "1:$i" handle "1$i:" hpcc "$@"
 	done
 }
 
-# classes RATE OPTION...: add two HTB classes, slow enough for packets to wait, each with a
-# qdisc "hpcc".
+# classes RATE OPTION...: create a cable, and two HTB classes, slow enough for packets to wait,
+# each with a qdisc "hpcc".
 classes()
 {
 	local rate=$1 i
 	shift
 
+	cable
 	tc -n tx qdisc add dev v0 root handle 1: htb
 	for i in 1 2; do
 		tc -n tx class add dev v0 parent 1: classid "1:$i" htb rate "$rate" \
@@ -52,10 +54,10 @@ classes()
 	done
 }
 
-judge()
-{
-	"$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"
-}
+judge() { "$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"; }
+
+# of_each NAME: print the list of a statistic of each qdisc, by handle.
+of_each() { json "[qs[h].get('$1') for h in sorted(qs)]"; }
 
 # json EXPRESSION: print its value; qs has the statistics of the qdiscs "hpcc" by handle.
 json()
@@ -66,16 +68,21 @@ qs = {q["handle"]: q["hpcc"] for q in json.load(sys.stdin) if q["kind"] == "hpcc
 print(eval(sys.argv[1]))' "$1"
 }
 
-test_tx_is_of_all_queues()
+# marks GROUP: let classes mark, and judge.
+marks()
 {
-	cable
-	queues bandwidth 1gbit node 7 port 2
-	judge tx_of_all
+	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb
+	judge "$1"
 }
+
+test_marks_by_all_queues() { marks marks_by_all; }
+test_marks_less_as_packets_leave() { marks marks_less_as_packets_leave; }
+test_tx_is_of_all_queues() { queues bandwidth 1gbit node 7 port 2; judge tx_of_all; }
+test_shaping_queues_are_apart() { queues rate 1gbit node 7 port 2; judge tx_of_each; }
+test_qlen_is_of_all_queues() { classes 8kbit bandwidth 1gbit node 7 port 2; judge qlen_of_all; }
 
 test_tx_goes_on_after_a_change()
 {
-	cable
 	queues bandwidth 1gbit node 7 port 2
 	judge tx_of_all
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc limit 2mb
@@ -87,7 +94,6 @@ test_ports_of_other_names_are_apart()
 {
 	local i
 
-	cable
 	queues bandwidth 1gbit node 7
 	for i in 1 2 3 4; do
 		tc -n tx qdisc change dev v0 parent "1:$i" hpcc port "$i"
@@ -96,57 +102,24 @@ test_ports_of_other_names_are_apart()
 	expect "ports" "$(json '"port_queues" in qs["12:"]')" False
 }
 
-test_shaping_queues_are_apart()
-{
-	cable
-	queues rate 1gbit node 7 port 2
-	judge tx_of_each
-}
-
-test_qlen_is_of_all_queues()
-{
-	cable
-	classes 8kbit bandwidth 1gbit node 7 port 2
-	judge qlen_of_all
-}
-
 test_qlen_of_other_names_is_apart()
 {
-	cable
 	classes 8kbit bandwidth 1gbit node 7 port 2
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc port 3
 	judge qlen_of_each
 }
 
-test_marks_by_all_queues()
-{
-	cable
-	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb
-	judge marks_by_all
-}
-
-test_marks_less_as_packets_leave()
-{
-	cable
-	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb
-	judge marks_less_as_packets_leave
-}
-
 test_statistics()
 {
-	cable
 	queues
-	expect "queues" "$(json '[qs[h]["port_queues"] for h in sorted(qs)]')" "[4, 4, 4, 4]"
+	expect "queues" "$(of_each port_queues)" "[4, 4, 4, 4]"
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 1gbit
 	tc -n tx qdisc change dev v0 parent 1:3 hpcc node 1
-	expect "two leave" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
-		"[2, None, None, 2]"
+	expect "two leave" "$(of_each port_queues)" "[2, None, None, 2]"
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 0
-	expect "one is back" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
-		"[3, 3, None, 3]"
+	expect "one is back" "$(of_each port_queues)" "[3, 3, None, 3]"
 	tc -n tx qdisc replace dev v0 parent 1:1 pfifo
-	expect "one is gone" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
-		"[2, None, 2]"
+	expect "one is gone" "$(of_each port_queues)" "[2, None, 2]"
 	tc -n tx -s qdisc show dev v0 | grep -q 'port of 2 queues 0b' || fail "text"
 	tc -n tx qdisc replace dev v0 root hpcc
 	expect "alone" "$(json 'list(qs.values())[0].get("port_queues")')" None
@@ -154,27 +127,25 @@ test_statistics()
 
 test_moves_with_what_waits()
 {
-	cable
 	classes 100bit bandwidth 1gbit node 7 port 2
 	judge fill
-	expect "before" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[512, 512]"
+	expect "before" "$(of_each port_qlen)" "[512, 512]"
 	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 3
-	expect "apart" "$(json '[qs[h].get("port_qlen") for h in sorted(qs)]')" "[None, None]"
+	expect "apart" "$(of_each port_qlen)" "[None, None]"
 	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 2
-	expect "again" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[512, 512]"
+	expect "again" "$(of_each port_qlen)" "[512, 512]"
 	tc -n tx qdisc replace dev v0 parent 1:1 handle 21: hpcc bandwidth 1gbit node 7 port 2
-	expect "one is emptied" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[256, 256]"
+	expect "one is emptied" "$(of_each port_qlen)" "[256, 256]"
 	tc -n tx qdisc del dev v0 root
 }
 
 test_speed_follows_the_device()
 {
-	cable
 	queues
 	ip -n tx link set v0 mtu 9000
 	ip -n tx link set v0 down
 	ip -n tx link set v0 up
-	expect "queues" "$(json '[qs[h]["port_queues"] for h in sorted(qs)]')" "[4, 4, 4, 4]"
+	expect "queues" "$(of_each port_queues)" "[4, 4, 4, 4]"
 }
 
 ktap_main

@@ -5,7 +5,6 @@ the route or the application sets limits.
 """
 
 import itertools
-import json
 import socket
 import time
 
@@ -192,7 +191,7 @@ def fq_path(cc, port, connections=2, **sysctls):
 
 def expect_order(path):
     """Fail unless fq held segments back until their departure times, and none of them overtook another."""
-    shown = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
+    shown = path.a.qdiscs("right")
     expect("throttled", shown[0]["throttled"] > 0, True)
     expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
 

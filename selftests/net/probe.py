@@ -3,7 +3,6 @@
 """kmod/hpcc/control/probe.c: requests on packets without data (net.hpcc.carry = 1)."""
 
 import errno
-import json
 import socket
 import time
 
@@ -105,7 +104,7 @@ def test_both_ways_under_loss():
                                   ("RetransSegs", "TcpExtTCPDSACKRecv", "TcpExtTCPTimeouts")]
             print(f"# loss {loss} %, carry {carry}: sent again, for nothing, timeouts: "
                   f"{again[loss, carry]}")
-            dropped[loss, carry] = [json.loads(path.switches[0].run("tc", "-s", "-j", "qdisc", "show", "dev", dev))[0]["drops"]
+            dropped[loss, carry] = [path.switches[0].qdiscs(dev)[0]["drops"]
                                     for dev in ("right", "left")]
             expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()], ["telemetry"] * 2)
             expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)

@@ -170,8 +170,7 @@ def test_slow_stranger():
     peer.port = ports[3]
     peer.start_accept(WANTS)
     time.sleep(0.9)
-    peer.send()
-    peer.sock = peer.listener.accept()[0]
+    peer.accepted()
     peer.save()
     for _ in range(200):
         reported = peer.reported(*ports[:3]) + peer.reported(ports[3])

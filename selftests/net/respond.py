@@ -14,7 +14,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns
 from lib.packet import (ACK, ANSWERED, ECHO, FORWARD, IDENTIFY, KIND, NOP, PSH, RESPONSE, RST, SYN, Segment,
-                        Sniffer, addresses, eth, ip, option, record, tcp)
+                        Sniffer, addresses, eth, ip, option, packet_socket, record, tcp)
 from lib.path import Path
 from lib.peer import W_INIT, Flow
 from lib.routed import CONNTRACK, Routed, nft
@@ -50,14 +50,11 @@ class Port:
         self.ns = Netns()
         self.ns.ip("link add v0 type veth peer name v1", "link set v1 up", "link set v0 up")
         self.ns.tc(f"qdisc add dev v0 root hpcc rate {rate} limit 10mb node 7 port 2 {how}")
-        with self.ns:
-            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock = packet_socket(self.ns, "v0")
         self.sock.setsockopt(263, 8, 1)         # PACKET_AUXDATA
         for buffer in 32, 33:                   # SO_SNDBUFFORCE, SO_RCVBUFFORCE
             self.sock.setsockopt(socket.SOL_SOCKET, buffer, 1 << 27)
-        self.sock.bind(("v0", 3))
         self.sock.setblocking(False)
-        defer(self.sock.close)
 
     def source(self):
         """Return the source address of responses: the port's address with the local bit inverted."""
@@ -95,8 +92,7 @@ class Port:
 
     def stats(self, dev="v0"):
         """Return the statistics of a qdisc."""
-        qdiscs = json.loads(self.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
-        return next(qdisc["hpcc"] for qdisc in qdiscs if qdisc["kind"] == "hpcc")
+        return self.ns.port(dev)["hpcc"]
 
     def counts(self):
         """Return the numbers of responses: sent, held, lost, failed."""
@@ -113,11 +109,8 @@ class Port:
         self.ns.ip("link add br0 type bridge " + " ".join(more), "link set br0 up", "link set v0 master br0",
                    "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up",
                    "link set v2 master br0")
-        with self.ns:
-            sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        defer(sender.close)
+        sender = packet_socket(self.ns, "v3")
         sender.setsockopt(socket.SOL_SOCKET, 32, 1 << 27)
-        sender.bind(("v3", 3))
         return sender
 
 
@@ -497,11 +490,8 @@ def test_answered():
     for version in 4, 6:
         for options in None, b"\1" + option(FORWARD, [FREE], 7, 14, 9):
             port, other = Port(rate="1gbit"), Port()
-            with port.ns:
-                behind = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            defer(behind.close)
+            behind = packet_socket(port.ns, "v1")
             behind.settimeout(2)
-            behind.bind(("v1", 3))
             request = frame(version, options)
             port.send(*[frame(sport=1, options=b"")] * 3, request)
             got = behind.recv(4096)

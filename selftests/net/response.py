@@ -8,11 +8,10 @@ import socket
 
 from lib.held import HeldRead
 from lib.kernel import virtual_time
-from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PSH, REPORT, RESPONSE,
                         RST, SYN, URG, option, record, syn_option)
 from lib.peer import (ETA, SCALE, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code, qlen_value, settle)
-from lib.tcp import let_go
 
 MSS = 1448 - 28         # with space for timestamps and three records
 
@@ -369,9 +368,7 @@ def test_while_it_opens():
         peer.listen()
         peer.start_accept()
         expect("SYN_RECV", answers(peer, peer.acked), [])
-        peer.send()
-        peer.sock = peer.listener.accept()[0]
-        defer(let_go, peer.sock)
+        peer.accepted()
         expect("runs", peer.cc(), "hpcc")
 
 

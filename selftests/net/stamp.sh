@@ -21,34 +21,19 @@ setup()
 	tc -n tx qdisc add dev v0 root hpcc node 7 port 2 "$@"
 }
 
-frames()
-{
-	"$(dirname "$0")/frames/stamp.py" "$@" || fail "see above"
-}
+frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"; }
 
-test_untouched()
-{
-	setup
-	frames tx:v0 rx:v0 untouched
-}
-
-test_untouched_while_shaping()
-{
-	setup rate 1gbit delay 10us
-	frames tx:v0 rx:v0 untouched
-}
-
-test_traced()
-{
-	setup
-	frames tx:v0 rx:v0 traced
-}
-
-test_stamped()
-{
-	setup
-	frames tx:v0 rx:v0 stamped
-}
+test_untouched() { setup; frames untouched; }
+test_untouched_while_shaping() { setup rate 1gbit delay 10us; frames untouched; }
+test_traced() { setup; frames traced; }
+test_stamped() { setup; frames stamped; }
+test_wrong_checksum_stays_wrong() { setup; frames wrong_checksum; }
+test_checksum_computed_later() { setup; frames partial; }
+test_identity_phase_full() { setup; frames slots; }
+test_backlog() { need_virtual_time; setup rate 1gbit; frames backlog; }
+test_gso_split() { setup rate 1gbit; frames gso split; }
+test_other_kind() { setup kind 254; frames ignored no_option; }
+test_nostamp() { setup nostamp; frames ignored off; }
 
 # offset TX RX: set TS and BUSY to the offsets that a port adds to ts and tx.
 offset()
@@ -59,17 +44,11 @@ offset()
 	read -r TS BUSY <<<"$out"
 }
 
-# distance A B: print the distance of two numbers, modulo 2^20.
-distance()
-{
-	local d=$((($1 - $2) & 1048575))
-
-	echo $((d < 524288 ? d : 1048576 - d))
-}
-
-# Allow some ns, because clocks are read shortly before a frame starts.
-same() { [ "$(distance "$1" "$2")" -le 100 ] || fail "$1 and $2 are of one port"; }
-other() { [ "$(distance "$1" "$2")" -gt 100 ] || fail "$1 and $2 are related"; }
+# near A B: whether two numbers are equal modulo 2^20. Allow some ns, because clocks are read
+# shortly before a frame starts.
+near() { ((($1 - $2 + 100 & 1048575) <= 200)); }
+same() { near "$1" "$2" || fail "$1 and $2 are of one port"; }
+other() { ! near "$1" "$2" || fail "$1 and $2 are related"; }
 
 # The offsets are not derived from the host's clock, from earlier traffic, or from another
 # port. A qdisc that replaces another one of the same port has the same offsets.
@@ -102,30 +81,12 @@ test_offsets()
 	other "$BUSY" "$busy"
 }
 
-test_wrong_checksum_stays_wrong()
-{
-	setup
-	frames tx:v0 rx:v0 wrong_checksum
-}
-
-test_checksum_computed_later()
-{
-	setup
-	frames tx:v0 rx:v0 partial
-}
-
-test_identity_phase_full()
-{
-	setup
-	frames tx:v0 rx:v0 slots
-}
-
 test_accelerated_vlan()
 {
 	setup
 	ip -n tx link add link v0 name v0.5 type vlan id 5 || skip "needs vlan"
 	ip -n tx link set v0.5 up
-	frames tx:v0 rx:v0 vlan
+	frames vlan
 }
 
 test_clones()
@@ -135,14 +96,7 @@ test_clones()
 	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% ||
 		skip "needs netem"
 	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
-	frames tx:v0 rx:v0 clones
-}
-
-test_backlog()
-{
-	need_virtual_time
-	setup rate 1gbit
-	frames tx:v0 rx:v0 backlog
+	frames clones
 }
 
 test_late_timer()
@@ -152,52 +106,34 @@ test_late_timer()
 	tc -n tx qdisc del dev v0 root
 	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
 	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
-	frames tx:v0 rx:v0 late
-}
-
-test_gso_split()
-{
-	setup rate 1gbit
-	frames tx:v0 rx:v0 gso split
+	frames late
 }
 
 test_gso_whole()
 {
 	setup
-	frames tx:v0 rx:v0 gso whole
+	frames gso whole
 	tc -n tx qdisc change dev v0 root hpcc rate 1gbit no-split-gso
-	frames tx:v0 rx:v0 gso whole
+	frames gso whole
 }
 
 # A port splits a GSO packet only if it shapes or marks, or if the packet does not fit.
 test_gso_without_request()
 {
 	setup rate 0
-	frames tx:v0 rx:v0 gso_plain 1
+	frames gso_plain 1
 	tc -n tx qdisc change dev v0 root hpcc nostamp
-	frames tx:v0 rx:v0 gso_plain 1
+	frames gso_plain 1
 	tc -n tx qdisc change dev v0 root hpcc limit 4000b stamp
-	frames tx:v0 rx:v0 gso_plain 3
+	frames gso_plain 3
 	tc -n tx qdisc change dev v0 root hpcc limit 1mb marking ldcp knonect 1mb
-	frames tx:v0 rx:v0 gso_plain 5
+	frames gso_plain 5
 	tc -n tx qdisc change dev v0 root hpcc marking off rate 1gbit
-	frames tx:v0 rx:v0 gso_plain 5
+	frames gso_plain 5
 	tc -n tx qdisc change dev v0 root hpcc no-split-gso
-	frames tx:v0 rx:v0 gso_plain 1
+	frames gso_plain 1
 	tc -n tx qdisc change dev v0 root hpcc rate 0
-	frames tx:v0 rx:v0 gso_plain 1
-}
-
-test_other_kind()
-{
-	setup kind 254
-	frames tx:v0 rx:v0 ignored no_option
-}
-
-test_nostamp()
-{
-	setup nostamp
-	frames tx:v0 rx:v0 ignored off
+	frames gso_plain 1
 }
 
 test_tshark()
@@ -208,7 +144,7 @@ test_tshark()
 	setup
 	pcap=$(mktemp)
 	defer rm -f "$pcap"
-	frames --pcap "$pcap" tx:v0 rx:v0 stamped
+	frames --pcap "$pcap" stamped
 	checksums()
 	{
 		tshark -r "$pcap" -o tcp.check_checksum:TRUE -Y "$1" \

@@ -7,7 +7,6 @@ kernel accepts and returns.
 import json
 import os
 import re
-import socket
 import struct
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from lib.genl import attrs_of, spec_of
 from lib.kernel import TOP
 from lib.ktap import expect, main
 from lib.net import Netns
+from lib.packet import packet_socket
 from lib.qdisc import (NLA_F_NESTED, NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, attr)
 from lib.requests import HANDLE, Netlink
 
@@ -202,13 +202,10 @@ def test_statistics():
     """The statistics have the values that tc prints."""
     port = Port()
     expect("set", port.set(b""), ("", ""))
-    with port.ns:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    sock.bind(("v0", 0))
+    sock = packet_socket(port.ns, "v0", 0)
     for size in 60, 200, 1000:
         sock.send(bytes(12) + b"\x88\xb6" + bytes(size - 14))
-    sock.close()
-    shown = json.loads(port.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", "v0"))[0]
+    shown = port.ns.port("v0")
     stats = {attributes("tca-stats-attrs")[number]["name"]: raw
              for number, raw in attrs_of(port.dump()["stats2"])}
     basic, queue = record("gnet-stats-basic", stats["basic"]), record("gnet-stats-queue", stats["queue"])
