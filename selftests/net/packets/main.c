@@ -86,6 +86,9 @@ uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *droppe
 	return taken;
 }
 
+static struct maker maker;
+static struct options conf = { .seed = 1, .count = 1000, .kind = 253, .rules.tags_max = 4 };
+
 static void parse_mac(uint8_t *mac, const char *text)
 {
 	for (int i = 0; i < 6; i++)
@@ -98,12 +101,17 @@ static void parse_address(const char *text, uint8_t *addr4, uint8_t *addr6)
 		die(text);
 }
 
-static void parse_flow(struct maker *m, char *text)
+static void parse_dmac(char *text) { parse_mac(maker.mac, text); }
+static void parse_smac(char *text) { parse_mac(maker.mac + 6, text); }
+static void parse_saddr(char *text) { parse_address(text, maker.saddr4, maker.saddr6); }
+static void parse_daddr(char *text) { parse_address(text, maker.daddr4, maker.daddr6); }
+
+static void parse_flow(char *text)
 {
-	struct flow *flow = &m->flows[m->nr_flows++];
+	struct flow *flow = &maker.flows[maker.nr_flows++];
 	char *words[5];
 
-	if (m->nr_flows > FLOWS_MAX)
+	if (maker.nr_flows > FLOWS_MAX)
 		die("too many flows");
 	for (int i = 0; i < 5; i++) {
 		words[i] = strsep(&text, ",");
@@ -117,132 +125,76 @@ static void parse_flow(struct maker *m, char *text)
 	flow->dport = atoi(words[4]);
 }
 
-enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
-	OFFLOAD, ROUTED, QUIET,
-	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE, SCALE, CARRIERS };
-
-static const struct option long_options[] = {
-	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
-	{ "tx", 1, NULL, TX }, { "rx", 1, NULL, RX }, { "rx-ns", 1, NULL, RX_NS },
-	{ "tun", 1, NULL, TUN }, { "lossy", 0, NULL, LOSSY },
-	{ "dmac", 1, NULL, DMAC }, { "smac", 1, NULL, SMAC },
-	{ "saddr", 1, NULL, SADDR }, { "daddr", 1, NULL, DADDR },
-	{ "port", 1, NULL, PORT }, { "kind", 1, NULL, KIND },
-	{ "flow", 1, NULL, FLOW }, { "offload", 0, NULL, OFFLOAD },
-	{ "routed", 0, NULL, ROUTED }, { "quiet", 0, NULL, QUIET },
-	{ "stamp", 0, NULL, STAMP }, { "mark", 0, NULL, MARK },
-	{ "tags", 1, NULL, TAGS }, { "cc", 1, NULL, CC }, { "show", 1, NULL, SHOW },
-	{ "settle", 1, NULL, SETTLE }, { "scale", 1, NULL, SCALE },
-	{ "carriers", 0, NULL, CARRIERS }, {}
+/* An argument: where its text or number is stored, or what parses it; or a flag without a value. */
+static const struct arg {
+	const char *name;
+	const char **text;
+	uint64_t *number;
+	bool *flag;
+	void (*parse)(char *text);
+} args[] = {
+	{ "seed", .number = &conf.seed },
+	{ "count", .number = &conf.count },
+	{ "tx", .text = &conf.tx },
+	{ "rx", .text = &conf.rx },
+	{ "rx-ns", .text = &conf.rx_ns },
+	{ "tun", .text = &conf.tun },
+	{ "cc", .text = &conf.cc },
+	{ "dmac", .parse = parse_dmac },
+	{ "smac", .parse = parse_smac },
+	{ "saddr", .parse = parse_saddr },
+	{ "daddr", .parse = parse_daddr },
+	{ "flow", .parse = parse_flow },
+	{ "port", .number = &conf.port },
+	{ "kind", .number = &conf.kind },
+	{ "tags", .number = &conf.rules.tags_max },
+	{ "show", .number = &conf.show },
+	{ "settle", .number = &conf.settle_ms },
+	{ "scale", .number = &conf.scale },
+	{ "lossy", .flag = &conf.lossy },
+	{ "carriers", .flag = &conf.carriers },
+	{ "offload", .flag = &maker.offload },
+	{ "routed", .flag = &maker.routed },
+	{ "quiet", .flag = &maker.quiet },
+	{ "stamp", .flag = &conf.rules.stamp },
+	{ "mark", .flag = &conf.rules.mark },
 };
 
-static void parse(struct maker *m, struct options *o, int c)
-{
-	switch (c) {
-	case SEED:
-		o->seed = strtoull(optarg, NULL, 0);
-		break;
-	case COUNT:
-		o->count = strtoull(optarg, NULL, 0);
-		break;
-	case TX:
-		o->tx = optarg;
-		break;
-	case RX:
-		o->rx = optarg;
-		break;
-	case RX_NS:
-		o->rx_ns = optarg;
-		break;
-	case TUN:
-		o->tun = optarg;
-		m->bare = true;
-		o->rules.bare = true;
-		break;
-	case DMAC:
-		parse_mac(m->mac, optarg);
-		break;
-	case SMAC:
-		parse_mac(m->mac + 6, optarg);
-		break;
-	case SADDR:
-		parse_address(optarg, m->saddr4, m->saddr6);
-		break;
-	case DADDR:
-		parse_address(optarg, m->daddr4, m->daddr6);
-		break;
-	case PORT:
-		m->port = atoi(optarg);
-		break;
-	case KIND:
-		m->kind = atoi(optarg);
-		o->rules.kind = m->kind;
-		break;
-	case FLOW:
-		parse_flow(m, optarg);
-		break;
-	case LOSSY:
-		o->lossy = true;
-		break;
-	case OFFLOAD:
-		m->offload = true;
-		break;
-	case ROUTED:
-		m->routed = true;
-		break;
-	case QUIET:
-		m->quiet = true;
-		break;
-	case STAMP:
-		o->rules.stamp = true;
-		break;
-	case MARK:
-		o->rules.mark = true;
-		break;
-	case TAGS:
-		o->rules.tags_max = atoi(optarg);
-		break;
-	case CC:
-		o->cc = optarg;
-		break;
-	case SHOW:
-		o->show = strtoull(optarg, NULL, 0);
-		break;
-	case SETTLE:
-		o->settle_ms = atoi(optarg);
-		break;
-	case SCALE:
-		o->scale = atoi(optarg);
-		break;
-	case CARRIERS:
-		o->carriers = true;
-		break;
-	default:
-		exit(2);
-	}
-}
+#define NR_ARGS (sizeof(args) / sizeof(*args))
 
 int main(int argc, char **argv)
 {
-	static struct maker maker = { .kind = 253 };
-	struct options o = {
-		.seed = 1,
-		.count = 1000,
-		.rules = { .kind = 253, .tags_max = 4 },
-	};
+	struct option names[NR_ARGS + 1] = {};
 	int c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-		parse(&maker, &o, c);
-	rng_seed(&maker.rng, o.seed);
-	if (optind + 1 == argc && !strcmp(argv[optind], "deliver") && o.tun && o.cc)
-		return deliver_main(&maker, &o);
-	if (optind + 1 != argc || !o.tx)
+	for (uint32_t i = 0; i < NR_ARGS; i++)
+		names[i] = (struct option){ args[i].name, !args[i].flag, NULL, i };
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (c == '?')
+			exit(2);
+		if (args[c].text)
+			*args[c].text = optarg;
+		if (args[c].number)
+			*args[c].number = strtoull(optarg, NULL, 0);
+		if (args[c].flag)
+			*args[c].flag = true;
+		if (args[c].parse)
+			args[c].parse(optarg);
+	}
+	maker.port = conf.port;
+	conf.rules.kind = conf.kind;
+	conf.rules.bare = conf.tun;
+	maker.kind = conf.kind;
+	maker.bare = conf.tun;
+	rng_seed(&maker.rng, conf.seed);
+	if (optind + 1 == argc && !strcmp(argv[optind], "deliver") && conf.tun && conf.cc)
+		return deliver_main(&maker, &conf);
+	if (optind + 1 != argc || !conf.tx)
 		die("wire or live with --tx, or deliver with --tun and --cc");
-	if (!strcmp(argv[optind], "wire") && ((o.rx && o.rx_ns) || o.tun))
-		return wire_main(&maker, &o);
+	if (!strcmp(argv[optind], "wire") && ((conf.rx && conf.rx_ns) || conf.tun))
+		return wire_main(&maker, &conf);
 	if (!strcmp(argv[optind], "live"))
-		return live_main(&maker, &o);
+		return live_main(&maker, &conf);
 	die("wire (with --rx, --rx-ns or --tun) or live");
 }

@@ -144,7 +144,7 @@ void write_reply(struct maker *m, const uint8_t *ip, uint32_t len);
 /* What a port may do to a frame. */
 struct rules {
 	uint8_t kind;
-	uint32_t tags_max;
+	uint64_t tags_max;
 	bool bare;
 	bool stamp;
 	bool mark;
@@ -169,8 +169,9 @@ struct options {
 	uint64_t count;
 	const char *tx, *rx, *rx_ns, *tun, *cc;
 	uint64_t show;		/* number of the batch whose frames are printed, from 1 on */
-	uint32_t settle_ms;	/* pause between batches */
-	uint32_t scale;		/* scale of records, from the host's T */
+	uint64_t settle_ms;	/* pause between batches */
+	uint64_t scale;		/* scale of records, from the host's T */
+	uint64_t port, kind;	/* copied to struct maker, and to @rules */
 	bool lossy;
 	bool carriers;		/* also probes with INT and IFA */
 	struct rules rules;
