@@ -64,9 +64,7 @@ class KernelLog:
 
 
 def module_file(name):
-    """Return the path of NAME.ko in HPCC_MODDIR or in the tree, as need_module() of net.sh finds
-    it; or None if the installed module is to be used.
-    """
+    """Return the path of NAME.ko in HPCC_MODDIR or the tree; or None if the installed module is to be used."""
     given = os.environ.get("HPCC_MODDIR")
     found = ([f"{given}/{name}.ko"] if given else []) + glob.glob(f"{TOP}/kmod/*/{name}.ko") + \
         [f"{TOP}/qdisc/{name}.ko"]
@@ -124,9 +122,7 @@ def allow(names):
 
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):
-    """Unload the carriers of a module. Then wait at most wait_s seconds for connections that still
-    use the module, and unload it. Return whether it was unloaded.
-    """
+    """Unload a module with its carriers, after wait_s seconds at most. Return whether it was unloaded."""
     for carrier in carriers(name):
         unload(ns, wait_s, carrier)
     for _ in range(wait_s):

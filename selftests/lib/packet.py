@@ -263,9 +263,7 @@ class Segment:
 
 
 class Sniffer:
-    """Records all TCP segments that a device sends or receives from now on. A fragment is an error,
-    because no packet here may exceed the MTU.
-    """
+    """Records the TCP segments on a device from now on. A fragment is an error: no packet may exceed the MTU."""
 
     SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
 
@@ -299,9 +297,7 @@ class Sniffer:
 
 
 def sane(segments, mtu=1500):
-    """Fail unless each segment is well-formed and within the MTU. Segments that the device has to
-    segment (GSO) may be longer; their checksum is partial then.
-    """
+    """Fail unless segments are well-formed and within the MTU, or GSO segments with a partial checksum."""
     for seg in segments:
         if not seg.csum_ok or not seg.ip_csum_ok:
             raise AssertionError(f"checksum of {seg}, partial: {seg.partial}")

@@ -59,9 +59,7 @@ def kmax_derived(config):
 
 
 def merged(config, given):
-    """Return the configuration that a change requests. Parameters that the change does not contain
-    keep their values; without stamp there are no thresholds.
-    """
+    """Return the configuration after a change, which keeps other values; without stamp there are no thresholds."""
     stamps = given.get("stamp", config["stamp"])
     return config | ({} if stamps else {"above": 0, "respond": 0}) | given
 

@@ -7,9 +7,7 @@ from .ktap import Skip, defer
 
 
 class Tracepoint:
-    """One of our tracepoints, enabled until the test ends. All objects of this class read from the
-    same pipe: if one object reads a line, no other object gets this line.
-    """
+    """One of our tracepoints, enabled until the test ends. A line is read by one object of this class only."""
 
     pipe = None
 

@@ -53,9 +53,7 @@ def triggers(name):
 
 @each(*MODULES)
 def asked_for(name):
-    """tcp_hpcc alone has no carrier and no receiver mode. Sysctls and routes load what they select, and a link loads all
-    carriers that need links; no other request loads any.
-    """
+    """Sysctls, routes and links load the modules that they select or need, and nothing else does."""
     for what, (trigger, found) in triggers(name).items():
         ns = fresh()
         ns.sysctl("net.hpcc.carrier", 0)

@@ -110,9 +110,7 @@ def esp(path, mode):
 
 
 def test_ipsec():
-    """Switches cannot see into ESP: hpcc agrees, gets no telemetry, and falls back to classic.
-    Marks are in the IP header, so ldcp's receiver gets them.
-    """
+    """Switches see no telemetry in ESP: hpcc agrees and falls back. Marks in the IP header still reach ldcp."""
     for version in 4, 6:
         for mode in "transport", "tunnel":
             for cc in CCS:

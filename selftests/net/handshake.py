@@ -393,9 +393,7 @@ def test_duplicate_syns():
 
 
 def test_listener_from_before():
-    """A child runs the namespace's default at the time of the handshake, and not that of the time
-    when the listener was created, unless the listener selected one by setsockopt().
-    """
+    """A child runs the default of the time of its handshake, unless the listener selected one by setsockopt()."""
     for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"),
                                         ("hpcc", "cubic", None, "cubic"),
                                         ("hpcc", "cubic", "hpcc", "hpcc"),
@@ -562,9 +560,7 @@ def test_syn_again_damaged():
 
 
 def test_without_ecn():
-    """A connection without ECN sends no ECN-capable packets, whether it has telemetry or not, nor
-    after setsockopt(); the next SYN of its socket requests ECN again.
-    """
+    """A connection without ECN sends no ECN-capable packets; the next SYN of its socket requests ECN again."""
     for version, ecn, ours, cc in ((version, ecn, ours, cc) for version in (4, 6)
                                    for ecn in (False, True)
                                    for ours, cc in ((b"", "hpcc-classic"),

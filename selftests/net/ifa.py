@@ -148,9 +148,7 @@ WALL = "table inet f {\nchain in {\ntype filter hook input priority 0;\n%s\n}\n}
 
 
 def test_filter():
-    """IFA does not bypass a filter that drops TCP ports: TCP gets neither a SYN, nor data, nor an
-    ACK. A filter that drops the IFA protocol drops the telemetry as well.
-    """
+    """IFA does not bypass a filter that drops TCP ports; a filter that drops IFA drops the telemetry as well."""
     for version in 4, 6:
         peer = receiver(version)
         peer.ns.run("nft", "-f", "-", stdin=WALL % "tcp dport 1-65535 drop;")
@@ -172,9 +170,7 @@ def test_filter():
 
 
 def test_ipsec():
-    """If an IPsec policy requires protection for the peer, the receiver ignores the telemetry in
-    unprotected packets of the peer, in IFA and in TCP options.
-    """
+    """If a policy requires IPsec for the peer, telemetry in unprotected packets is ignored, in IFA and in TCP."""
     for version in 4, 6:
         peer = receiver(version)
         peer.ifa(GOOD)
@@ -200,9 +196,7 @@ def frame(ip=4, padding=b"", **how):
 
 
 def test_port_writes():
-    """A port writes each field of its metadata in front of the metadata of earlier hops. The
-    lengths change accordingly, and nothing else changes.
-    """
+    """A port writes its metadata in front of that of earlier hops; lengths change, and nothing else changes."""
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
             port = FramePort("stamp ifa", f"rate {rate} delay 20us")

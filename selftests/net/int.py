@@ -134,9 +134,7 @@ def test_stacks_in():
 
 
 def test_not_taken():
-    """Bytes that TCP would not discard as old are data and not INT, whatever they look like.
-    Segments outside the window, or of a connection that has left hpcc, are discarded by TCP.
-    """
+    """Bytes that TCP would not discard as old are data and not INT. TCP discards segments outside the window."""
     peer = receiver()
     whole = stack(GOOD)
     before = peer.ns.counters()
@@ -234,9 +232,7 @@ class Joined(Switched):
 
 
 def test_joined():
-    """GRO merges consecutive probes whose sequence numbers differ by the length of their stacks:
-    they count as one probe, and the socket gets no byte of them.
-    """
+    """GRO merges probes whose numbers differ by the length of their stacks: they count as one, and as no data."""
     if not virtual_time():
         print("# SKIP only a clock that stands still joins them surely")
         return
@@ -372,9 +368,7 @@ def test_port_writes():
 
 
 def test_utilization_outlasts_changes():
-    """A change that leaves the port's number and B as they were does not restart the utilization
-    window, even if it changes the device; a change of B does.
-    """
+    """A change does not restart the utilization window unless it changes the port's number or B."""
     port = FramePort("stamp int int_window 1ms limit 1mb", f"rate {MBPS // 10}mbit")
     data = frame(b"", mtu_fill=1400)
     changes = (("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "limit", "2mb"),

@@ -224,9 +224,7 @@ def test_names():
 
 
 def test_carriers_in_turn():
-    """While a socket has extension headers of its own its requests use the TCP option. A link's
-    counters in traces are not compared with its counters in TCP options.
-    """
+    """While a socket has extension headers requests use TCP; counters of traces and options are not compared."""
     path = carrier_path("ioam")
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
@@ -417,9 +415,7 @@ def test_mixed_without_N():
 
 
 def test_link_away():
-    """The counters of a link that traces did not contain for too long may have wrapped: the link
-    gets a new tag, and with it a new baseline. Links that were in each trace keep theirs.
-    """
+    """A link that traces did not contain for too long gets a new tag; links in each trace keep theirs."""
     peer = receiver()
 
     def tags(*nodes):
@@ -495,9 +491,7 @@ def segment(*slots, hops=0):
 
 
 def test_port_without_name():
-    """A port with identify off writes no node: it writes into the TCP option instead. If it cannot
-    write there, it sets the overflow flag, so that the missing node is noticed.
-    """
+    """A port with identify off writes into the TCP option, or else sets the overflow flag of the trace."""
     tcp = 14 + 40 + len(trace())
     port = FramePort("stamp tcp,ioam identify off", version=6)
     sent = frame(trace(), tcp=segment(bytes(8)))
@@ -514,9 +508,7 @@ def test_port_without_name():
 
 
 def test_path_without_name():
-    """W follows a link whose port has identify off, through the TCP option; if that port does not
-    write the TCP option, the receiver ignores the path's traces.
-    """
+    """W follows a port with identify off through the TCP option; without the option its traces are ignored."""
     path = carrier_path("ioam")
     path.change(1, f"hpcc rate {MBPS // 2}mbit identify off")
     client, server = path.connect()
@@ -538,9 +530,7 @@ def test_path_without_name():
 
 
 def test_port_foreign():
-    """A port writes into the trace, or into the option if the trace is incremental, is of another
-    namespace, or has fields that do not suffice for a receiver.
-    """
+    """A port writes into the option if the trace is incremental, of another namespace, or lacks fields."""
     port = FramePort("stamp tcp,ioam", version=6)
     tcp = struct.pack("!HHIIBBHHH", 4000, 5000, 1, 1, 8 << 4, ACK, 1000, 0, 0) + \
         option(FORWARD, [bytes(8)], SCALE, hops=0)

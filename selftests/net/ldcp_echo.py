@@ -153,9 +153,7 @@ def test_cwr_from_the_sender():
 
 
 def test_while_the_owner_reads():
-    """Packets that arrive while a process owns the socket are acknowledged packet by packet,
-    although Linux 6.7 and later send no ACK before they have processed all of them.
-    """
+    """Packets that arrive while a process owns the socket are acknowledged one by one, also since Linux 6.7."""
     for fields in [ECT, CE, ECT], [CE, ECT, CE, CE], [CE, ECT, ECT, CE, CE, ECT, CE, ECT]:
         flow = begin()
         sends(flow, [ECT] * 4)

@@ -261,9 +261,7 @@ def expect_unused(cc, wait_s):
 
 @each(*CCS)
 def connect_again(cc):
-    """connect(AF_UNSPEC) ends a connection: the next one of its socket negotiates anew, whether the first peer ran the
-    same congestion control or not.
-    """
+    """After connect(AF_UNSPEC) the socket's next connection negotiates anew, whatever its first peer ran."""
     for first in cc, "cubic":
         pair = Pair(cc=(cc, cc))
         listeners = pair.listen(5001, cc=first), pair.listen(5002)

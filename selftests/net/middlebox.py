@@ -568,9 +568,7 @@ def each_receiver(change=None):
 
 
 def test_path_begins_to_drop():
-    """If the path begins to drop segments with the option, the flow is muted once and makes one
-    trial, whichever end computes W: an answer that the peer kept from before does not end the muting.
-    """
+    """If a path begins to drop segments with the option, the flow is muted once, and makes one trial."""
     need_virtual_time()
     for name, path, client, server in each_receiver(lambda: Firewall(lambda packet: packet.payload and
                                                                      packet.to_b)):
@@ -669,9 +667,7 @@ def test_trial_lost_by_chance():
 
 
 def test_trial_without_answer():
-    """A trial that no port answers ends the muting: the peer's ACK shows that the path passed it.
-    Whichever end computes W, telemetry returns when ports stamp again.
-    """
+    """A trial that no port answers ends the muting; telemetry returns when ports stamp again."""
     need_virtual_time()
     for name, path, client, server in each_receiver():
         outage(path, client, server)

@@ -398,9 +398,7 @@ def test_events():
 
 
 def test_flood():
-    """A peer that changes the link with each echo cannot fill the queues of listeners: a flow sends
-    a few events per second, with the number of those that it did not send.
-    """
+    """A peer that changes the link with each echo causes a few events per second; the others are counted."""
     flow = Flow()
     family = Family(flow.ns, "hpcc")
     family.listen("events")

@@ -302,9 +302,7 @@ def test_types():
 
 
 def test_other_experiments():
-    """Options of our kind that belong to other experiments, or to none, are left in the segment and
-    counted, and have no effect. An option of ours beside one of them is read.
-    """
+    """Options of our kind of other experiments stay, are counted, and do nothing; ours beside them are read."""
     word = struct.pack("!Q", 0x0123456789abcdef)
     others = (("AccECN, order 0", b"\xfd\x04\xac\xc0", "unagreed_ignored"),
               ("AccECN, order 1, counters", b"\xfd\x0d\xac\xc1" + bytes(9) + b"\1\1\1", "malformed_ignored"),
@@ -518,9 +516,7 @@ def test_at_the_edges_of_the_window():
 
 
 def test_tcp_takes_no_more():
-    """On a connection that has sent 100 bytes TCP accepts no ACK number that is further back, and
-    no packets from a distance (IP_MINTTL, IPV6_MINHOPCOUNT): their options are not read.
-    """
+    """Options are not read if TCP refuses the ACK number as too old, or the packet by its distance."""
     for version in 4, 6:
         peer = Peer(version)
         peer.connect()
@@ -707,9 +703,7 @@ def test_fragments():
 
 
 def test_partial_elsewhere():
-    """If the checksum of a segment is to be put elsewhere than into its TCP header, our option
-    stays: without it that position would be another one, or behind the packet's end.
-    """
+    """If the checksum is to be put elsewhere than into the TCP header, our option stays, and so that position."""
     peer = Guest()
     peer.connect()
     with peer.ns:

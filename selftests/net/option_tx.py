@@ -114,9 +114,7 @@ def test_both_ways():
 
 
 def test_lost_ack():
-    """If the peer retransmits acknowledged data, the next 64 ACKs have no option, but data do. If
-    it happens again within 10 s, the number is doubled; later it is 64 again.
-    """
+    """If acknowledged data come again, 64 ACKs have no option, doubled if that happens again within 10 s."""
     need_virtual_time()
     peer = Peer()
     peer.connect()

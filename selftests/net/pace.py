@@ -158,9 +158,7 @@ def test_rate_of_the_application_while_W_grows():
 
 
 def test_leaving_a_small_window():
-    """If W is below one segment and delays a segment, this delay ends when the socket changes to
-    another congestion control, even if the application has requested pacing.
-    """
+    """A delay because of W below one segment ends with hpcc, even if the application requests pacing."""
     need_virtual_time()
     for rate in None, 1 << 30, 1000000:
         flow, link = Flow(max_stage=5), Link()

@@ -32,9 +32,7 @@ def without(segments):
 
 
 def test_big_tcp():
-    """Super-packets beyond 64 KB, which state no length, are segmented by the port or left whole,
-    and carry telemetry as others do.
-    """
+    """Super-packets beyond 64 KB are segmented by the port or left whole, and carry telemetry as others do."""
     for split in "no-split-gso", "split-gso":
         for cc in CCS:
             pair = Pair(6, cc=(cc, cc), burst=64, host_mbps=100000, ldcp={"burst": 64, "iw": 2500},
@@ -62,9 +60,7 @@ def test_big_tcp():
 
 
 def test_offloads():
-    """Each MTU is tried with and without GRO, and with checksums by the device and by the host. No
-    two records are equal, so GRO does not merge segments with records.
-    """
+    """Each MTU is tried with and without GRO, which merges no records, and with both kinds of checksums."""
     for version in 4, 6:
         for cc in CCS:
             path = Routed(version, cc=cc, mtu=9000, sample=0)
@@ -101,9 +97,7 @@ def test_offloads():
 
 
 def test_pmtu():
-    """A link in the middle reduces its MTU and reports that by ICMP; then without a report, so that
-    TCP has to find out.
-    """
+    """A link in the middle reduces its MTU and reports that by ICMP, or does not, so that TCP has to find out."""
     for version in 4, 6:
         for cc in CCS:
             for reported in True, False:

@@ -17,9 +17,7 @@ from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
 
 def whole_way(version):
-    """With two switches, of which one has the slowest link, W follows that link, the identities of
-    both links are known, and nothing is dropped.
-    """
+    """W follows the slowest link, one of two; the identities of both are known, and nothing is dropped."""
     path = Path(version, sample=0, max_stage=5)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit")
@@ -155,9 +153,7 @@ def test_longer_than_an_option():
 
 
 def test_both_ways_in_turns():
-    """With five switches and data in both directions an option has one record, and each record is
-    newer than the last one of its hop.
-    """
+    """With data in both directions an option has one record, each newer than the last one of its hop."""
     path = Path(switches=5)
     for dev in "left", "right":
         path.change(3, "hpcc rate 400mbit", dev)
@@ -322,9 +318,7 @@ def test_beside_cubic():
 
 
 def test_behind_a_queue():
-    """A queue that has been there since before the connection, and made all RTTs longer, does not
-    make records look false.
-    """
+    """A queue that is older than the connection, and makes all RTTs longer, does not make records look false."""
     need_virtual_time()
     path = Path()
     path.a.tc(f"qdisc change dev right root hpcc rate {2 * MBPS}mbit")

@@ -189,9 +189,7 @@ def test_syn_again():
 
 
 def test_wakes():
-    """A window that sends one segment in several T grows with the answers to probes, one per T:
-    five times by W_ai, then by as much as the link allows.
-    """
+    """A window below a segment per T grows with the answers to probes: five times by W_ai, then to the link."""
     need_virtual_time()
     rounds = []
     for carry in 0, 1:

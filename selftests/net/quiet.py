@@ -55,9 +55,7 @@ def echo_of(peer, *requests):
 # ---- the receiver
 
 def test_told_of_quiet_hops():
-    """An echo has one record for all hops that counted themselves and wrote no record. It has no such
-    record if the receiver cannot know these hops.
-    """
+    """An echo has one record for all hops that counted themselves and wrote none, if the receiver can know them."""
     two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
     for what, request, want in (
             ("one of five", ([two, FREE, FREE], 5, 0), [quiet(1, 3, 4, 5), two]),
@@ -104,9 +102,7 @@ def test_identities_are_no_quiet_hops():
 
 
 def test_all_have_their_turn():
-    """Each request shares its segment with an echo of one record. If each arriving request has new
-    records and new quiet hops, the receiver echoes all of them in turn.
-    """
+    """The receiver echoes all records and quiet hops in turn, though each echo has one record."""
     flow = Able()
     seen = []
     for turn in range(60):
@@ -232,9 +228,7 @@ def whole_way(above):
 
 
 def test_whole_way():
-    """With thresholds the goodput is within 5 % of the goodput with a record in each packet. The
-    loaded link writes into some packets, and the other link into none.
-    """
+    """Thresholds cost at most 5 % of the goodput: the loaded link writes into some packets, the other into none."""
     all_stamp, records, _ = whole_way(("stamp", "stamp"))
     expect("records", [quiet for _, quiet in records], [0, 0])
     for above in (("stamp above 10kb", "stamp above 10kb"), ("stamp above 10kb", "stamp"),

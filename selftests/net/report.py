@@ -203,9 +203,7 @@ class TwoWays(Receiver):
 
 
 def test_two_devices():
-    """A connection whose packets arrive through two devices in turn counts as at most one flow on
-    each, however often it changes; one that stays with another device counts there.
-    """
+    """A connection whose packets arrive through two devices in turn counts as at most one flow on each."""
     peer = TwoWays()
     for port in 7001, 7002:
         peer.new(port)

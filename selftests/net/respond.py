@@ -439,9 +439,7 @@ def test_bridge_learns_nothing():
 
 
 def test_flooded():
-    """A frame that a bridge floods gets no response from any port, and uses no budget; a port responds
-    only if the frame's destination is behind it.
-    """
+    """A frame that a bridge floods gets no response, and uses no budget; only the way to its destination counts."""
     port = Port("respond 1b every 1s")
     sender = port.bridge()
     others = [f"p{number}" for number in range(8)]
@@ -671,9 +669,7 @@ def test_vrf():
 
 
 def test_firewall():
-    """A firewall drops packets that connection tracking classifies as invalid. These include
-    responses. All other packets pass, and the connection stays in hpcc.
-    """
+    """A firewall that drops packets of invalid state drops responses; all others pass, and hpcc stays."""
     need_virtual_time()
     for drops in "router", "sender":
         path = Routed(routers=1)

@@ -58,9 +58,7 @@ def loaded_again():
 # ---- The table ----
 
 def test_table():
-    """The table returns the prefixes that were set, the longest first, and those of equal length
-    sorted by address; a prefix that is set again gets the new values.
-    """
+    """The table returns prefixes, the longest first, then by address, with the values that were set last."""
     pair = Pair()
     set_routes(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48 - -", "0.0.0.0/0 0 -")
     want = ["10.1.2.3/32 - 1", "10.0.0.0/8 1 -", "0.0.0.0/0 0 -", "fd00::/48 - -", "::/0 0 0"]

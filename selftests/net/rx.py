@@ -404,9 +404,7 @@ def test_sender_comes_back():
 
 
 def test_response():
-    """A switch's response limits W until the data to which it refers are acknowledged. Windows that
-    arrive earlier do not change this. Each round trip may have such a response.
-    """
+    """A switch's response limits W until the data to which it refers are acknowledged, whatever windows arrive."""
     need_virtual_time()
     flow = Sender()
     link = Link()
@@ -547,9 +545,7 @@ def growth(peer, links, rounds=24):
 
 
 def test_counts_N():
-    """A receiver that gets W_ai of a single flow divides it by the flows that it counts; or by 100,
-    if another hop than the last one has the largest load.
-    """
+    """A receiver divides W_ai of one flow by the flows that it counts; by 100 if another hop is busier than the last."""
     need_virtual_time()
     for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
                                        (0.01, 1, (0.5, 0.95), 2), (0.2, 1, (0.95, 0.5), 100)):

@@ -39,9 +39,7 @@ PACKET_IGNORE_OUTGOING = 23
 
 
 class Wire(Sniffer):
-    """A sniffer of packets that arrive at a router's device. The kernel copies the header of a packet
-    that the sniffer also holds before it forwards this packet, so no host gets a clone.
-    """
+    """Sniffs at a router's device: the kernel copies the header before it forwards, so no host gets a clone."""
 
     def __init__(self, ns, dev):
         super().__init__(ns, dev)
@@ -706,9 +704,7 @@ def end(children):
 
 
 def flips(case, version, seconds):
-    """Send data while a program on each of two CPUs changes the sockets of one end; on a it starts
-    before they are connected. Return the number of bytes sent.
-    """
+    """Send data while two CPUs change the sockets of one end, on a before they connect. Return the bytes sent."""
     path = case(version)
     for ns in path.hosts:
         for dev in "left", "right", "vrf0":     # so that the hook runs for each segment, not for 40 of them

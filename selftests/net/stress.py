@@ -36,9 +36,7 @@ def rounds(few):
 
 
 class Traffic:
-    """Connections that send data repeatedly until the block ends; each of two CPUs drives half of
-    them. If `each` is given, it is called whenever data can be sent or have arrived.
-    """
+    """Connections that send until the block ends, driven by two CPUs; `each` is called meanwhile."""
 
     # Seconds between turns. In virtual time the clock stands still while programs run: without this
     # pause nothing else would run if the link has no rate.

@@ -88,9 +88,7 @@ def test_message():
 
 
 def test_message_of_a_descriptor():
-    """A tenant can cause a process in the initial namespace to write to the tenant's own
-    parameters. That neither fills the log nor suppresses the administrator's messages.
-    """
+    """A tenant's parameters written by others neither fill the log nor suppress the administrator's messages."""
     time.sleep(6)
     with Netns():
         fd = os.open("/proc/sys/net/hpcc/burst", os.O_WRONLY)

@@ -203,9 +203,7 @@ def group_backlog(wire):
 
 
 def group_late(wire):
-    """Below a parent that dequeues late, packets start only when another one arrives, and that one
-    does not count as queued behind those that should have started before.
-    """
+    """Packets that start late, when another one arrives, do not count as queued in front of that one."""
     opt = request(scale=4, slots=[FREE])
     frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
