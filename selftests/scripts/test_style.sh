@@ -47,11 +47,28 @@ planted()
 	[[ $out == $2 ]]
 }
 
+# unversioned FILE: the check finds a module without a version
+unversioned()
+{
+	local copy=$WORK/unversioned out
+
+	rm -rf "$copy"
+	mkdir -p "$copy"
+	cp -r --parents Kbuild dkms.conf kmod qdisc scripts selftests/lib "$copy" || return 1
+	git -C "$copy" init -q || return 1
+	sed -i '/^MODULE_VERSION/d' "$copy/$1"
+	out=$("$copy/scripts/style" version)
+	echo "$out"
+	[[ $out == *"# $1: no MODULE_VERSION(HPCC_VERSION)"$'\n'"not ok 1 - version" ]]
+}
+
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 21
+	ktap_plan 23
 	ok "a check that passes" style 0 "ok 1 - version" version
+	ok "a module without a version" unversioned kmod/ldcp/main.c
+	ok "a module of a carrier without a version" unversioned qdisc/stamp/ioam.c
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
 	ok "shellcheck that breaks off" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
