@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Limit the CPU time of a command, so that a busy machine does not cut it off.
+"""Limit the CPU time of a command. The CPU time does not depend on other load of the machine.
 
 usage: limit.py [--guest] SECONDS COMMAND [ARG]...
 
-The processes of COMMAND may use SECONDS of CPU time together, within WALL times as many
-seconds of real time. HPCC_HANG_S (600) seconds of which they use less than a 600th, as CPU time, end a
-command that hangs earlier. COMMAND's exit status is ours; 124: it took too long.
+limit.py ends COMMAND when all its processes together have used SECONDS of CPU time, or after 6 * SECONDS of
+real time. It ends COMMAND earlier if COMMAND hangs, that is if its processes use less than a 600th of
+HPCC_HANG_S seconds (default: 600) as CPU time. The exit status is that of COMMAND, or 124 if limit.py
+ended COMMAND.
 
---guest: COMMAND is User Mode Linux in virtual time. That stands still while a program computes, so
-HPCC_STANDSTILL_S (120) seconds of CPU time without a system call end it: the program waits for the clock.
+--guest: COMMAND is User Mode Linux in virtual time. Virtual time stands still while a program computes, so a
+program that waits for the clock without a system call never ends. limit.py ends COMMAND after HPCC_STANDSTILL_S
+seconds (default: 120) of CPU time without a system call.
 """
 
 import os

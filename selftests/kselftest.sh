@@ -43,7 +43,7 @@ run()
 	local -a names=()
 
 	for name; do
-		names+=("$(programs | grep -xE "$name\.(sh|py)")") || die "no test $name"
+		names+=("$(programs | grep -xE "$name\.(sh|py)")") || die "no test $name in selftests/net"
 	done
 	[ $# -gt 0 ] || mapfile -t names < <(programs)
 	echo "TAP version 13"
@@ -80,7 +80,7 @@ install()
 		[ -e "$ksft/run_kselftest.sh" ] || die "no run_kselftest.sh in $ksft"
 		cp -r "$ksft/run_kselftest.sh" "$ksft/kselftest" "$dir"
 	elif [ ! -e "$dir/run_kselftest.sh" ]; then
-		echo "kselftest.sh: $dir has no run_kselftest.sh; KSFT=LINUX/tools/testing/selftests copies it" >&2
+		echo "kselftest.sh: $dir has no run_kselftest.sh; install with KSFT=LINUX/tools/testing/selftests to copy it" >&2
 	fi
 }
 
@@ -89,6 +89,6 @@ run)
 	shift
 	run "$@"
 	;;
-install) install "${2:?where to?}" "${3:-}" ;;
-*) die "run or install?" ;;
+install) install "${2:?usage: kselftest.sh install DIR [KSFT]}" "${3:-}" ;;
+*) die "usage: kselftest.sh run [NAME...] | install DIR [KSFT]" ;;
 esac

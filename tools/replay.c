@@ -458,17 +458,19 @@ static void usage(FILE *to)
 {
 	fputs("usage: hpcc-replay [--max-du X] [--max-dw X] FILE...\n"
 	      "\n"
-	      "Runs traces (CSV, \"# hpcc-trace 1\") through the window law that tcp_hpcc uses\n"
-	      "and prints for each FILE its name without directory and extension, and\n"
+	      "Runs traces (CSV, \"# hpcc-trace 1\") through the window law that tcp_hpcc uses.\n"
+	      "Prints for each FILE its name without directory and extension, and\n"
 	      "  dU  the largest |U - U of the trace|\n"
-	      "  dW  the largest |W - W of the trace| or |Wc - Wc of the trace|, over w_max\n"
-	      "      (traces cut W to whole bytes: a W within the byte counts as equal)\n"
+	      "  dW  the largest |W - W of the trace| or |Wc - Wc of the trace|, as a fraction\n"
+	      "      of w_max\n"
+	      "      (a trace rounds W down to whole bytes: a difference below 1 byte is no\n"
+	      "      difference)\n"
 	      "\n"
-	      "  --max-du X  largest dU allowed, 1e-4 unless given\n"
-	      "  --max-dw X  largest dW allowed, 5e-4 unless given\n"
+	      "  --max-du X  largest dU allowed (default: 1e-4)\n"
+	      "  --max-dw X  largest dW allowed (default: 5e-4)\n"
 	      "\n"
-	      "Exit: 0 all within, 1 one or more beyond or with another inc_stage or\n"
-	      "last_update_seq, 2 a file or an argument is not usable.\n", to);
+	      "Exit status: 0 if all files are within these limits; 1 if a file exceeds one, or\n"
+	      "differs in inc_stage or last_update_seq; 2 for an invalid file or argument.\n", to);
 }
 
 static int parse_limit(const char *name, const char *text, double *limit)

@@ -57,5 +57,5 @@ END {
 	if (inside)
 		report_ends()
 	if (elsewhere)
-		print "# " elsewhere " data races in code that is not ours"
+		print "# " elsewhere " data races in code of the kernel"
 }

@@ -65,7 +65,7 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             held = os.open(out, os.O_RDONLY)
             fcntl.flock(held, fcntl.LOCK_EX)
-            self.assertIn("another run writes its results there",
+            self.assertIn("another run writes its results to this directory",
                           self.refused(SMALL, "run", "--out", out))
             os.close(held)
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))

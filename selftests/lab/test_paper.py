@@ -322,7 +322,7 @@ class Judged(unittest.TestCase):
             for flow in one["flows"]:
                 flow["bytes"] = 1000000
             text, _ = written(found, {cells["own", "hpcc", 1]: one})
-        for part in ("Long flows against dctcp", "Beside the published: own", "FCT slowdown by size"):
+        for part in ("Long flows against dctcp", "Published and ours: own", "FCT slowdown by size"):
             lines = text[text.index(part):].split("\n")
             self.assertTrue(any("hpcc (1 of 2 seeds)" in line for line in lines[:40]), part)
             self.assertTrue(any("dctcp-20KB" in line and "failed" in line for line in lines[:40]), part)

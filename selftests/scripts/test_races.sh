@@ -31,7 +31,7 @@ test_others_are_counted()
 		report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" " b+0x1/0x2"
 		report "BUG: KCSAN: data-race in c / d" " c+0x1/0x2 [nft_ct]"
 		echo "[    2.0] after"
-	} | kept | paste -sd '|')" "before|after|# 2 data races in code that is not ours"
+	} | kept | paste -sd '|')" "before|after|# 2 data races in code of the kernel"
 }
 
 test_ours_are_kept()
@@ -56,7 +56,7 @@ test_interrupted_is_elsewhere()
 			"read to 0x1 of 8 bytes by task 1 on cpu 0:" " a+0x1/0x2" "${entry[@]}" \
 			"${ours[@]}" "" "write to 0x1 of 8 bytes by interrupt on cpu 1:" \
 			" b+0x1/0x2" "${entry[@]}" "${ours[@]}" | kept)" \
-			"# 1 data races in code that is not ours"
+			"# 1 data races in code of the kernel"
 		expect "above $irq" "$(report "BUG: KCSAN: data-race in a / b" \
 			"read to 0x1 of 8 bytes by interrupt on cpu 0:" "${ours[@]}" "${entry[@]}" |
 			kept | wc -l)" 6

@@ -18,8 +18,8 @@
 
 #define RCVBUF_BYTES	(64 << 20)
 
-/* A flow with more bytes has a send buffer of the flow's size, so that few system calls fill it.
- * Others have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
+/* A flow with more bytes than this has a large send buffer, so that few system calls fill it. Other
+ * flows have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
  */
 #define LARGE_BYTES	(1U << 20)
 #define SNDBUF_BYTES	(8 << 20)
@@ -113,7 +113,7 @@ static struct conn *new_conn(const struct flow *f)
 	if (!c)
 		die("out of memory");
 	if (from->nr_conns == SPORTS * ROUNDS)
-		die("%s makes too many connections", from->name);
+		die("%s opens too many connections", from->name);
 	conns = grown(conns, nr_conns, sizeof(*conns));
 	conns[nr_conns] = c;
 	from->conns = grown(from->conns, from->nr_conns, sizeof(*from->conns));
@@ -169,7 +169,7 @@ static struct conn *connect_now(const struct flow *f)
 	setsockopt(c->end[0].fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(c->end[0].fd, (void *)&peer, len))
 		die("%s to %s: connect: %s", netns[c->from].name, netns[c->to].name,
-		    errno == EINPROGRESS ? "no answer in 10 s" : strerror(errno));
+		    errno == EINPROGRESS ? "no reply within 10 s" : strerror(errno));
 	c->end[1].fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (c->end[1].fd < 0)
 		die("%s: accept: %s", netns[c->to].name, strerror(errno));
@@ -339,7 +339,7 @@ void accept_one(unsigned int tag)
 					       ((struct sockaddr_in6 *)&ss)->sin6_port);
 	number = port - SPORT_BASE + slot % ROUNDS * SPORTS;
 	if (!host || number >= netns[host->ns].nr_conns)
-		die("%s: a connection that nobody made", netns[ns].name);
+		die("%s: accepted an unknown connection", netns[ns].name);
 	c = conns[netns[host->ns].conns[number]];
 	c->end[1].fd = fd;
 	c->end[1].events = 0;
@@ -399,7 +399,8 @@ void release(struct flow *f)
 void peer_closed(struct conn *c, unsigned int end)
 {
 	if (c->nr_undone || c->pooled)
-		die("%s to %s: the connection broke", netns[c->from].name, netns[c->to].name);
+		die("%s to %s: the connection was closed early", netns[c->from].name,
+		    netns[c->to].name);
 	if (c->end[end].out && !c->end[end].out->rpc)
 		read_info(c->end[end].out);
 	shut(c, end);

@@ -246,7 +246,7 @@ def _shape(topology):
     kind = topology["kind"]
     for key, value in topology.items():
         if value is not None and key not in ("kind", "hosts", "reroute", *SHAPE_KEYS[kind]):
-            raise ScenarioError(f"topology.{key} = {value}: a {kind} has none; allowed: hosts, "
+            raise ScenarioError(f"topology.{key} = {value}: does not apply to a {kind}; allowed: hosts, "
                                 + ", ".join(SHAPE_KEYS[kind]))
     (_tree_shape if kind in TREES else _line_shape)(topology)
 
@@ -268,8 +268,8 @@ def _line_shape(topology):
     elif hosts is None:
         hosts = 3 if kind == "star" else 4
     elif kind == "dumbbell" and hosts % 2:
-        raise ScenarioError(f"topology.hosts = {hosts}: a dumbbell has as many hosts on the "
-                            "left as on the right")
+        raise ScenarioError(f"topology.hosts = {hosts}: a dumbbell needs an even number of hosts, "
+                            "half of them on each side")
     topology["hosts"] = hosts
 
 
@@ -297,8 +297,8 @@ def _tree_shape(topology):
         switches = racks + topology["spines"]
     if topology["hosts_per_tor"] is None and hosts is not None:
         if hosts % racks or not 1 <= hosts // racks <= HOSTS_PER_TOR_MAX:
-            raise ScenarioError(f"topology.hosts = {hosts}: has to be the same number, 1 to "
-                                f"{HOSTS_PER_TOR_MAX}, for each of {racks} ToR switches")
+            raise ScenarioError(f"topology.hosts = {hosts}: each of the {racks} ToR switches needs the "
+                                f"same number of hosts, 1 to {HOSTS_PER_TOR_MAX}")
         topology["hosts_per_tor"] = hosts // racks
     default("hosts_per_tor", topology["tors"])
     topology["hosts"] = racks * topology["hosts_per_tor"]
@@ -315,10 +315,10 @@ def _host_list(text, hosts, where):
     numbers = range(int(first), int(last or first) + 1)
     for n in (numbers or [int(first)]):
         if n >= hosts:
-            raise ScenarioError(f"{where} = {text!r}: there is no h{n}; hosts are h0 to "
+            raise ScenarioError(f"{where} = {text!r}: there is no h{n}; the hosts are h0 to "
                                 f"h{hosts - 1}")
     if not numbers:
-        raise ScenarioError(f"{where} = {text!r}: the first host is behind the last")
+        raise ScenarioError(f"{where} = {text!r}: the first number is larger than the last")
     return [f"h{n}" for n in numbers]
 
 
@@ -444,11 +444,11 @@ def _check_workload(values):
     missing = [k for k in (drawn if values["cdf"] is not None else ("duration",) if incast else ())
                if not values[k]]
     if missing:
-        raise ScenarioError(f"workload.{missing[0]}: missing, or 0")
+        raise ScenarioError(f"workload.{missing[0]}: missing or 0")
     if incast and incast["load"] + (values["load"] or 0) >= 1:
         raise ScenarioError("workload.incast.load: together with workload.load it has to be less than 1")
     if (values["connect"] == "pool") != (values["pool"] is not None):
-        raise ScenarioError('workload.pool: is needed with workload.connect = "pool", and only there')
+        raise ScenarioError('workload.pool: workload.connect = "pool" requires it, and no other value allows it')
     return sources[0]
 
 
@@ -457,7 +457,7 @@ def _workload(values, shape, seed, directory):
     key, groups = _check_workload(values), _groups(values, shape)
     hosts, incast = len(shape.hosts), values["incast"]
     if incast and incast["from"] > len(set(groups.senders) - {groups.receivers[0]}):
-        raise ScenarioError(f"workload.incast.from = {incast['from']}: there are not so many other hosts")
+        raise ScenarioError(f"workload.incast.from = {incast['from']}: the group has fewer other hosts than that")
     try:
         made = []
         if key in ("flows", "list"):
@@ -495,7 +495,7 @@ def _check_measure(measure, scenario):
     if not measure["until"] and any(flow.bytes is None for flow in flows):
         raise ScenarioError("measure.until: endless flows need it")
     if not measure["until"] and not flows and not scenario.rpcs:
-        raise ScenarioError("measure.until: is needed where there are only programs")
+        raise ScenarioError("measure.until: a scenario with only programs ([[run]]) needs it")
     if measure["deadline"] <= max(last, measure["from"], measure["until"]):
         raise ScenarioError("measure.deadline: has to be later than the last flow's start and "
                             "than the measurement window")
@@ -521,13 +521,14 @@ def _check_carrier(scenario):
         if scenario.cc[key] and carrier != "csig":
             raise ScenarioError(f'cc.{key}: needs cc.carrier = "csig"')
     if carrier == "csig" and (scenario.topology["kind"] in TREES or scenario.qdisc["stamp"]):
-        raise ScenarioError('cc.carrier = "csig": needs bridges, and no qdisc.stamp')
+        raise ScenarioError('cc.carrier = "csig": needs bridges (no tree), and no qdisc.stamp')
     if carrier not in ("ioam", "int", "ifa"):
         return
     if carrier == "ioam" and scenario.ip != 6:
         raise ScenarioError('cc.carrier = "ioam": needs ip = 6')
     if any(event["rate"] is not None for event in scenario.events):
-        raise ScenarioError(f'cc.carrier = "{carrier}": B that receivers know does not change with event.rate')
+        raise ScenarioError(f'cc.carrier = "{carrier}": does not support event.rate, because the '
+                            'receivers have a fixed table of B')
 
 
 def _link_names(scenario):
@@ -557,23 +558,23 @@ def _check_qdisc(qdisc, link, own, where):
     buffer = f"{where}.buffer, {link['buffer']} bytes"
     packet = link["mtu"] + ETHERNET_BYTES + link["overhead"]
     if link["buffer"] < packet:
-        raise ScenarioError(f"{where}.buffer = {link['buffer']}: has to hold a packet of link.mtu, "
-                            f"{packet} bytes with its header and link.overhead")
+        raise ScenarioError(f"{where}.buffer = {link['buffer']}: smaller than a packet of link.mtu, "
+                            f"which has {packet} bytes with its header and link.overhead")
     for key in MARKING[1:]:
         if link[key] is None:
             continue
         if link["marking"] == "off":
-            raise ScenarioError(f'{named(key)}: has a meaning only with {named("marking")} = "ldcp"')
+            raise ScenarioError(f'{named(key)}: requires {named("marking")} = "ldcp"')
         if key != "pmax" and link[key] > link["buffer"]:
             raise ScenarioError(f"{named(key)} = {link[key]}: has to be at most {buffer}")
     if qdisc["queue"] != "fifo" and link["marking"] != "off":
-        raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", as '
-                            f'{qdisc["queue"]} decides about marks itself')
+        raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", because '
+                            f'{qdisc["queue"]} marks packets itself')
     for key in "above", "respond":
         if qdisc[key] and qdisc[key] > link["buffer"]:
             raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
     if qdisc["every"] and not qdisc["respond"]:
-        raise ScenarioError("qdisc.every: has a meaning only with qdisc.respond")
+        raise ScenarioError("qdisc.every: requires qdisc.respond")
     # The default of kmax is the larger of the bytes that are sent in KMAX_NS and KMAX_PACKETS (qdisc/core/mark.c).
     kmax = link["kmax"] or min(max(link["rate"] * KMAX_NS // (8 * 10**9), KMAX_PACKETS * packet), link["buffer"])
     if link["kmin"] and link["kmin"] > kmax:
@@ -598,16 +599,16 @@ def _check_base_rtt(scenario):
     for src, dst in scenario.pairs():
         ns = shape.base_rtt_ns(src, dst)
         if not 1000 <= ns <= 10**9:
-            raise ScenarioError(f"the base RTT from {src} to {dst}, by link.delay and host.delay, is {ns} ns; "
-                                "has to be from 1us to 1s, or give cc.base_rtt")
+            raise ScenarioError(f"the base RTT from {src} to {dst}, from link.delay and host.delay, is {ns} ns, "
+                                "but has to be from 1us to 1s; change the delays, or set cc.base_rtt")
 
 
 def _fill(scenario, data, wanted, seed, directory):
     """Add flows, RPCs, programs and events to a scenario."""
     hosts, cc = scenario.topology["hosts"], scenario.cc["name"]
     if "workload" not in data and not any(data.get(key) for key in LISTS if key != "event"):
-        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed, "
-                            "or a [workload], [[rpc]] or [[run]]")
+        raise ScenarioError("flow: the scenario needs at least one [[flow]] with from, to and bytes, or a "
+                            "[workload], [[rpc]] or [[run]]")
     scenario.flows = _expand(data.get("flow", []), hosts, cc, seed)
     if "workload" in data:
         found = _workload(wanted, Topology(scenario), seed, directory)

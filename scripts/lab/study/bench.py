@@ -84,7 +84,7 @@ class Comparison:
     least: object = None
 
     def row(self, runs, others):
-        """[figure, must, measured, verdict]"""
+        """[figure, target, measured, verdict]"""
         value, other = median(self.value, runs), median(self.value, others)
         own = Figure(self.name, self.value, self.unit, self.most and self.most(other),
                      self.least and self.least(other))
@@ -111,7 +111,7 @@ class Pair:
                 for own in (self.this, self.other) for more in range(self.seeds)]
 
     def rows(self, done):
-        """[title, figure, must, measured, verdict]"""
+        """[title, figure, target, measured, verdict]"""
         runs = [done[case.title] for case in self.cases()]
         if any(isinstance(run, str) for run in runs):
             return [[self.title, "run", "", "failed", "missed"]]

@@ -237,7 +237,7 @@ def _missing(grid, found, work, load):
 def slowdown_tables(grid, found):
     """FCT slowdown by size, for each workload and load."""
     lines = title("FCT slowdown by size")
-    lines += prose("Slowdown is the completion time divided by that of the flow alone on the idle network. "
+    lines += prose("Slowdown is the completion time of a flow divided by its completion time on the idle network. "
                    "The tables show the 50th, 95th and 99th percentile for each class of sizes. A flow that "
                    "did not end before measure.deadline counts as slower than all finished flows.")
     for work, load in _pairs(grid):
@@ -267,10 +267,11 @@ def _port_cells(ports):
 def port_tables(grid, found):
     """Utilization, queues, marks and drops by class of ports; retransmissions and timeouts."""
     lines = title("Ports and losses")
-    lines += prose("The tables describe the switch ports through which data leave, over all seeds. Utilization "
-                   "is the mean and the maximum of the ports. Queues are percentiles of the bytes that packets "
-                   "left behind, over all ports. Marks, drops, retransmissions, timeouts, unfinished flows, and "
-                   "connections of hpcc that ran the classic response are sums.")
+    lines += prose("The tables describe the switch ports that send data, over all seeds. Utilization is the mean "
+                   "and the maximum of the ports. The queue at a departure is the number of bytes behind the "
+                   "departing packet; the tables show its percentiles over all ports. Marks, drops, "
+                   "retransmissions, timeouts, unfinished flows, and hpcc connections that ran the classic "
+                   "response are sums.")
     head = ["variant", "ports", "util. mean", "highest", *(f"queue p{p}" for p in PERCENTILES), "max",
             "marks", "drops", "retrans", "RTOs", "unfinished", "classic"]
     for work, load in _pairs(grid):
@@ -339,13 +340,14 @@ def losing_tables(grid, found):
     lost, compared = losses(grid, found, name)
     lines = title("Where we lose")
     lines += prose(f"The table lists classes of sizes and percentiles in which {name} is slower than another "
-                   f"congestion control by more than {SAME - 1:.0%} and by more than the sum of both intervals: "
-                   f"{len(lost)} of {compared}. With few seeds the intervals are wide."
-                   + (f" The worst {LOSSES}:" if len(lost) > LOSSES else ""))
+                   f"congestion control by more than {SAME - 1:.0%} and by more than the sum of both confidence "
+                   f"intervals. This is the case in {len(lost)} of {compared} comparisons. With few seeds the "
+                   "intervals are wide."
+                   + (f" The table contains the worst {LOSSES}." if len(lost) > LOSSES else ""))
     rows = [[work, f"{load:.0%}", size_name(*pair), f"p{percent}", shown(ours),
              _label(grid, peer, found[work, load, peer]), shown(theirs), _times(ratio)]
             for ratio, work, load, pair, percent, ours, peer, theirs in lost[:LOSSES]]
-    head = ["workload", "load", "size", "", name, "best peer", "its", "ratio"]
+    head = ["workload", "load", "size", "", name, "best peer", "its slowdown", "ratio"]
     return lines + (table(head, rows) if rows else [])
 
 
@@ -355,9 +357,9 @@ def long_tables(grid, found):
     if not peers:
         return []
     lines = title("Long flows against dctcp")
-    lines += prose(f"The table shows the slowdown of flows above {units.show_bytes(LONG)}, and in parentheses its "
-                   f"ratio to that of {peers[0]}. For these flows the published HPCC is slower than DCTCP at 50 and "
-                   "70 % of load.")
+    lines += prose(f"The table shows the slowdown of flows above {units.show_bytes(LONG)}, and in parentheses the "
+                   f"ratio of this slowdown to that of {peers[0]}. In the published results HPCC is slower than DCTCP "
+                   "for such flows at a load of 50 and 70 %.")
     rows = []
     for work, load in _pairs(grid):
         runs = _part(grid, found, work, load)
@@ -377,30 +379,31 @@ def long_tables(grid, found):
 # ---- comparison with the published results
 
 METHODS = (
-    "Network: the authors use a fat tree of 320 hosts at 100 Gb/s. We use the network of the scenario.",
+    "Network: the authors use a fat tree of 320 hosts at 100 Gb/s. We use the network of the scenario above.",
     "Stack: the authors use a model of an RDMA NIC in ns-3, with a fixed initial window of one BDP, 1000 "
-    "bytes of payload in a packet, and PFC. We use Linux TCP, with up to 1448 bytes of payload, drops, and "
-    "options.",
+    "bytes of payload in a packet, and PFC. We use Linux TCP, with up to 1448 bytes of payload in a packet, "
+    "TCP options, and switches that drop packets.",
     "Load: both count only payload.",
     "Duration: flows of the authors arrive for 100 ms and more. Our flows arrive for the time stated above, so "
     "long flows compete with fewer others.",
-    "Completion: a flow of the authors ends when the sender has the last ACK. So we add the time of an ACK on "
-    "an idle return path to our completion time and to that of the flow alone. This does not include queues on "
-    "the return path.",
-    "The flow alone: both omit the bytes of telemetry.",
-    "HPCC's parameters: the authors use maxStage 0 (they call 5 in the paper a typo), eta 0.95, and W_ai of 50 "
-    "Mb/s x T. (The name of their line contains eta .95 and .99, because they recommend a larger eta for high "
+    "Completion: a flow of the authors ends when the sender receives the last ACK, our flow when the receiver has "
+    "the last byte. So we add the time of an ACK on an idle return path to our completion time, on the loaded and on "
+    "the idle network. We do not add the time in queues of the return path.",
+    "Idle network: neither completion time on the idle network includes the bytes of telemetry.",
+    "HPCC's parameters: the authors use maxStage 0 (they call the 5 in their paper a typo), eta 0.95, and W_ai = "
+    "50 Mb/s x T. (The name of their curve contains eta .95 and .99, because they recommend a larger eta for high "
     "load.) We use the parameters of the variant.",
-    "DCTCP: the switches of the authors mark from 30 KB per 10 Gb/s on. Their DCTCP starts with a window of one "
-    "BDP, like their HPCC. DCTCP in Linux starts with ten segments.",
-    "Losses: PFC avoids all losses in the network of the authors. Linux waits at least 200 ms before a timeout, "
-    "which is longer than all arrivals here. Other timers of TCP (the tail loss probe, RACK) have the resolution "
-    "of the kernel's tick, 10 ms in a guest. So a flow that loses its last packets ends much later than all "
-    "others.",
+    "DCTCP: the switches of the authors mark at queues above 30 KB per 10 Gb/s of link rate. Their DCTCP starts "
+    "with a window of one BDP, like their HPCC. DCTCP in Linux starts with ten segments.",
+    "Losses: PFC avoids all losses in the network of the authors. In Linux a retransmission timeout takes at "
+    "least 200 ms, which is longer than all arrivals here. Other timers of TCP (tail loss probe, RACK) have the "
+    "resolution of the kernel's tick, 10 ms in a guest. So a flow that loses its last packets ends much later than "
+    "all others.",
     "Connections: each flow of the authors has a new connection, which starts with a window of one BDP. With "
-    "workload.connect = pool one of our flows may reuse an earlier connection and its window.",
-    "Points: each point covers the 5 % of flows whose sizes end there. A value below 1 counts as 1. We read the "
-    "values of the authors from their plots, with an error of at most 0.5 %.",
+    "workload.connect = pool a flow of ours may reuse an earlier connection and its window.",
+    "Points: each point stands for one decile of the flow sizes, and covers the 5 % of the flows with sizes at or "
+    "just below it. A value below 1 counts as 1. We read the values of the authors from their plots, with an error "
+    "of at most 0.5 %.",
 )
 
 
@@ -444,13 +447,13 @@ def comparison_tables(grid, found):
                 for label, values in one.values(percent).items()]
         rows += [[name, "", *["failed"] * len(one.sizes)] for name in one.failed
                  if one.cc[name] in published.ALGORITHMS]
-        blocks += title(f"Beside the published: {one.work}, {one.load:.0%}", "-")
-        blocks += table(["of flows", "", *map(units.show_bytes, one.sizes)], rows)
+        blocks += title(f"Published and ours: {one.work}, {one.load:.0%}", "-")
+        blocks += table(["percentile", "", *map(units.show_bytes, one.sizes)], rows)
     if not blocks:
         return []
-    lines = title("Beside the published results")
-    lines += prose("The plots of the HPCC authors show slowdown at the deciles of the sizes of a workload's flows. The "
-                   "methods differ as follows:")
+    lines = title("Comparison with the published results")
+    lines += prose("The plots of the HPCC authors show the slowdown at the deciles of a workload's flow sizes. Their "
+                   "methods and ours differ as follows:")
     return [*lines, *(line for item in METHODS for line in prose(item, "- ")), "", *blocks]
 
 
@@ -516,8 +519,8 @@ def about(grid, found, failed):
     kernels = sorted({kernel for run in found.values() for kernel in run.kernels})
     commits = sorted({commit for run in found.values() for commit in run.commits})
     flows = sum(run.sums["flows"] for run in found.values())
-    took = f"the runs took {sum(seconds):.0f} s of real time one by one, the longest {max(seconds):.0f} s" \
-        if seconds else "none ran"
+    took = f"all runs together took {sum(seconds):.0f} s of real time, the longest run {max(seconds):.0f} s" \
+        if seconds else "no run finished"
     durations = ", ".join(f"{name} {units.show_time(work['duration'])}"
                           for name, work in grid.workloads.items())
     return [
@@ -529,9 +532,9 @@ def about(grid, found, failed):
         f"- seeds: {min(grid.seeds)} to {max(grid.seeds)}",
         f"- runs: {len(cells)}, of which {len(failed)} failed; {flows} flows; {took}", "",
         *prose("A percentile covers the flows of all seeds. The number after ± is half of the 95 % confidence "
-               "interval of its mean over seeds (Student's t). \"–\" means that there are fewer flows than the "
-               f"percentile needs ({', '.join(f'p{p}: {n}' for p, n in FLOWS_MIN.items())}). A value without ± "
-               "means that a seed has fewer flows than that."),
+               "interval of the mean of the percentiles of each seed (Student's t). \"–\" means that there are "
+               f"fewer flows than the percentile needs ({', '.join(f'p{p}: {n}' for p, n in FLOWS_MIN.items())}). "
+               "A value without ± means that a seed has fewer flows than that."),
         *table(["variant", "congestion control", "settings"], _variant_rows(grid))]
 
 
@@ -546,7 +549,7 @@ def failed_table(failed):
     rows = [[cell.workload, f"{cell.load:.0%}", cell.variant, cell.seed, f"``{why(cell)}``"]
             for cell in failed]
     return title("Failed runs") + ["The figures on this page do not include these runs.", ""] + \
-        table(["workload", "load", "variant", "seed", "why"], rows)
+        table(["workload", "load", "variant", "seed", "last line of the log"], rows)
 
 
 def text(grid, found, failed):
