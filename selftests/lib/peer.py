@@ -333,8 +333,7 @@ def near(what, got, want, relative=0.002):
 def timed_out():
     """Return a flow whose last window was lost, after its RTO; its link; and the acknowledged sequence number."""
     flow = Flow()
-    # otherwise TCP would notice that data arrive which it has not retransmitted, and undo the
-    # timeout
+    # otherwise TCP would notice that data arrive which it has not retransmitted, and undo the timeout
     flow.ns.sysctl("net.ipv4.tcp_frto", 0)
     link = Link()
     flow.round(link.step(9000, 0.8))

@@ -12,8 +12,7 @@ from lib.path import MBPS, Path
 from lib.tcp import goodput_mbps, pattern, transfer
 
 NBYTES = 1500000 if virtual_time() else 500000
-# The goodput of one connection depends on which packets are hit: the test compares means of ROUNDS
-# connections.
+# The goodput of one connection depends on which packets are hit: the test compares means of ROUNDS connections.
 ROUNDS = 2 if virtual_time() else 1
 
 

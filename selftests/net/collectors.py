@@ -123,8 +123,7 @@ def test_netlink():
                               struct.unpack_from("=5I", stats[TCA_STATS_QUEUE]))))
 
 
-# Debian's package would start a service when it is installed, so the test runs only if the program
-# is there.
+# Debian's package would start a service when it is installed, so the test runs only if the program is there.
 if EXPORTER:
     def test_node_exporter():
         """node_exporter itself shows the statistics."""

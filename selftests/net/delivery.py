@@ -100,8 +100,7 @@ def test_firewall_bypass():
         wall.bind(("::", FILTERED))
         wall.listen()
         peer.port = port
-        # If the TCP header is parsed as an extension header, its second word is an option of 0x40
-        # bytes.
+        # If the TCP header is parsed as an extension header, its second word is an option of 0x40 bytes.
         peer.listen(0x1e40)
         _, sock = peer.accept()
         sock.settimeout(1)
@@ -192,8 +191,7 @@ CALM = {
     "net.ipv4.icmp_ratemask": 0, "net.ipv6.icmp.ratelimit": 0,
     "net.ipv4.tcp_no_metrics_save": 1, "net.ipv4.tcp_syncookies": 0,
     "net.ipv4.tcp_comp_sack_nr": 0,
-    # The memory that segments take in the receive buffer: it is smaller if TCP copies a segment
-    # that is shared.
+    # The memory that segments take in the receive buffer: it is smaller if TCP copies a segment that is shared.
     "net.ipv4.tcp_rmem": "4096 16777216 16777216",
     # hpcc requests ECN with any value of this sysctl.
     "net.ipv4.tcp_ecn": 1,
@@ -235,8 +233,7 @@ class Host:
     """A namespace with two TUN devices; on the second one GRO may merge packets."""
 
     def __init__(self, ours, joins):
-        # W_init fits into TCP's own first window. Otherwise a receiver would enlarge that window
-        # (receive.py).
+        # W_init fits into TCP's own first window. Otherwise a receiver would enlarge that window (receive.py).
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         if ours:
@@ -322,8 +319,7 @@ WINDOW = re.compile(r" win (\d+)")
 WINDOW_PART = 64
 MEASURES = [int(n) for n in os.uname().release.split(".")[:2]] >= [6, 6]
 
-# A listener that runs hpcc agrees to ECN if the SYN itself is ECN-capable, as a dctcp listener
-# does.
+# A listener that runs hpcc agrees to ECN if the SYN itself is ECN-capable, as a dctcp listener does.
 SYN_ACK_ECE = re.compile(r"(>\d+) 52 seq isn")
 
 # The transcript writes " either" if a checksum could be complete or partial. When the module removes

@@ -130,8 +130,7 @@ def test_under_traffic():
     pair = Pair(qdisc="hpcc rate 1gbit")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
-    # The test deletes the qdisc that tc added: the first request to Port creates the one that it
-    # models.
+    # The test deletes the qdisc that tc added: the first request to Port creates the one that it models.
     pair.c.tc("qdisc del dev eth0 root")
     port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
     turns = 0
@@ -308,8 +307,7 @@ def test_parameters():
     expect(f"{wrote} accepted", wrote > MESSAGES // 10, True)
 
 
-# Options that do not end a connection, close its window, or keep its data from being read: level,
-# names.
+# Options that do not end a connection, close its window, or keep its data from being read: level, names.
 OPTIONS = ((socket.IPPROTO_TCP, (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 23, 24, 25, 27, 28,
                                  35, 36, 37)),
            (socket.SOL_SOCKET, (5, 7, 10, 12, 20, 36, 46, 47, 60)),

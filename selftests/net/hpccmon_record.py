@@ -53,8 +53,7 @@ def test_record():
            ["without ACKs: the kernel takes no BPF program at a tracepoint"])
     expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
     if acks:
-        # At most 8 segments per round trip carry requests, and a round trip is long on a slow
-        # machine.
+        # At most 8 segments per round trip carry requests, and a round trip is long on a slow machine.
         expect_in("ACKs", int(acks[1]), 10, 4000)
     times = [float(line["time"]) for line in lines if line["u"]]
     expect("times", times, sorted(times))

@@ -560,8 +560,7 @@ def test_switch_drops_first():
         expect_in("sent again", lost, 15, 30)
         port = path.r.qdiscs("eth1")[0]
         expect("dropped", port["drops"], lost)
-        # the time for what is left after 13 packets in order, at first with one segment per round
-        # trip
+        # the time for what is left after 13 packets in order, at first with one segment per round trip
         expect_in("time", took, 0.0004, 0.002)
 
 

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# LDCP's marking (qdisc/core/mark.c): the packets that are marked and dropped at each
-# queue length, their fraction and their bytes; thresholds derived from B; values that
-# are refused; counters.
+# LDCP's marking (qdisc/core/mark.c): the packets that are marked and dropped at each queue length,
+# their fraction and their bytes; thresholds derived from B; values that are refused; counters.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"

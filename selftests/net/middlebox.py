@@ -190,8 +190,7 @@ def test_bits_flipped():
 
     for version in 4, 6:
         path, client, server = changed("bits flipped", of_ours(flip), version, both_ways=True)
-        # After eight requests in a row without a valid record the flow is in classic mode for a
-        # while.
+        # After eight requests in a row without a valid record the flow is in classic mode for a while.
         for _ in range(3 if virtual_time() else 40):
             if get_cc(client) == "hpcc":
                 break

@@ -18,13 +18,15 @@ HERE=$(dirname "$0")
 
 # ---- options ----
 
-test_defaults()
+# shows OPTIONS...: compare the options that tc shows.
+shows() { expect show "$(show)" "qdisc hpcc 1: root $* "; }
+
+# after CHANGE NAMES VALUES: change options, and compare options of the JSON output; - is a missing one.
+after()
 {
-	links
-	add
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
-	expect link "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
+	# shellcheck disable=SC2086 # a list
+	change $1
+	expect "$1: $2" "$(json "' '.join(str(q['options'].get(name, '-')) for name in '$2'.split())")" "$3"
 }
 
 test_every_option()
@@ -32,14 +34,14 @@ test_every_option()
 	links
 	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
 	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso identify off stats off
-	expect show "$(show)" \
-		"qdisc hpcc 1: root rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso identify off stats off marking off "
+	shows rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns \
+	      kind 254 nostamp no-split-gso identify off stats off marking off
 	expect json "$(json 'q["options"]')" \
 		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'identify': False, 'stats': False, 'marking': 'off'}"
 	change rate 0 bandwidth 0 node 0x10 port 0 overhead 0 delay 0 kind 253 \
 	       stamp split-gso identify on stats on
-	expect changed "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
+	shows limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso identify on stats on \
+	      marking off
 }
 
 # A change of stamp keeps the value of above; above 0 and nostamp remove it.
@@ -47,31 +49,23 @@ test_above()
 {
 	links
 	add limit 200kb stamp above 20kb
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso identify on stats on marking off "
+	shows limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso identify on \
+	      stats on marking off
 	expect json "$(json 'q["options"]["above"], q["hpcc"]["unstamped"]["quiet"]')" "(20480, 0)"
-	change node 1
-	expect kept "$(json 'q["options"]["above"]')" 20480
-	change above 1b
-	expect changed "$(json 'q["options"]["above"]')" 1
+	after "node 1" above 20480
+	after "above 1b" above 1
 	change above 200kb
 	refused "above: has to be at most limit" change above 204801b
 	refused "above: has to be at most limit" change limit 100kb
-	expect unchanged "$(json 'q["options"]["above"]')" 204800
-	for p in stamp "stamp ioam" "stamp tcp,int"; do
-		# shellcheck disable=SC2086 # a list
-		change $p
-		expect "$p" "$(json 'q["options"]["above"]')" 204800
+	for p in "node 1" stamp "stamp ioam" "stamp tcp,int"; do
+		after "$p" above 204800
 	done
-	change above 0
-	expect ended "$(json '"above" in q["options"]')" False
+	after "above 0" above -
 	change above 1kb
-	change nostamp
-	expect forgotten "$(json '"above" in q["options"]')" False
+	after nostamp above -
 	refused "above: needs stamp" change above 1kb
 	change stamp above 1kb
-	change nostamp
-	expect nostamp "$(json 'q["options"]["stamp"], "above" in q["options"]')" "(False, False)"
+	after nostamp "stamp above" "False -"
 }
 
 # The carriers that a port stamps: only the TCP option, unless the user selects others.
@@ -79,23 +73,17 @@ test_carriers()
 {
 	links
 	add stamp tcp,ioam above 20kb
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp tcp,ioam above 20480b split-gso identify on stats on marking off "
-	change node 1
-	expect kept "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, ['tcp', 'ioam'])"
-	change stamp ioam
-	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, ['ioam'])"
-	change stamp tcp
-	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
+	shows limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp tcp,ioam above 20480b split-gso \
+	      identify on stats on marking off
+	after "node 1" "stamp carriers" "True ['tcp', 'ioam']"
+	after "stamp ioam" "stamp carriers" "True ['ioam']"
+	after "stamp tcp" "stamp carriers" "True -"
 	change stamp tcp,int above 0 int_dscp 9 int_window 20us
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 1 port 0 overhead 24 delay 0ns kind 253 stamp tcp,int int_dscp 9 int_window 20us split-gso identify on stats on marking off "
-	change node 1
-	expect kept "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(9, 20000)"
-	change stamp tcp
-	expect forgotten "$(json '"int_dscp" in q["options"], "int_window" in q["options"]')" "(False, False)"
-	change stamp int
-	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
+	shows limit 1048576b node 1 port 0 overhead 24 delay 0ns kind 253 stamp tcp,int int_dscp 9 int_window 20us \
+	      split-gso identify on stats on marking off
+	after "node 1" "int_dscp int_window" "9 20000"
+	after "stamp tcp" "int_dscp int_window" "- -"
+	after "stamp int" "int_dscp int_window" "23 10000"
 	change stamp tcp port 65535
 	for p in ioam int tcp,int; do
 		refused "port: 0 .. 65534 with stamp ioam or int" change stamp "$p"
@@ -104,12 +92,10 @@ test_carriers()
 	refused "stamp ifa: needs identify on" change identify off
 	change stamp int port 65534 identify off
 	refused "stamp ifa: needs identify on" change stamp tcp,ifa
-	change stamp tcp,ifa identify on
-	expect ifa "$(json 'q["options"]["carriers"], q["options"]["identify"]')" "(['tcp', 'ifa'], True)"
+	after "stamp tcp,ifa identify on" "carriers identify" "['tcp', 'ifa'] True"
 	change stamp int
 	refused "port: 0 .. 65534 with stamp ioam or int" change port 65535
-	change stamp int,int
-	expect twice "$(json 'q["options"]["carriers"]')" "['int']"
+	after "stamp int,int" carriers "['int']"
 	for p in tcp,csug itn "tcp," ",tcp" tcp,,int TCP ""; do
 		refused "stamp \"$p\": has to be tcp, ioam, int, ifa, csig, csig_push, or several" change stamp "$p"
 	done
@@ -117,19 +103,16 @@ test_carriers()
 
 test_csig()
 {
+	local names="csig_tpid csig_abw csig_time int_window"
+
 	links
 	add stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us split-gso identify on stats on marking off "
-	change stamp csig_push
-	expect kept "$(json '"int_window" in q["options"], q["options"]["csig_tpid"], q["options"]["csig_abw"], q["options"]["csig_time"]')" \
-		"(False, 39321, 100, 1000)"
+	shows limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp csig,csig_push int_window 20us \
+	      csig_tpid 0x9999 csig_abw 100 csig_time 1us split-gso identify on stats on marking off
+	after "stamp csig_push" "$names" "39321 100 1000 -"
 	refused "int_window: need stamp int, or csig" change int_window 9us
-	change stamp tcp
-	expect forgotten "$(json '"csig_tpid" in q["options"]')" False
-	change stamp csig
-	expect default "$(json 'q["options"]["csig_tpid"], q["options"]["csig_abw"], q["options"]["csig_time"], q["options"]["int_window"]')" \
-		"(34997, 50, 64, 10000)"
+	after "stamp tcp" csig_tpid -
+	after "stamp csig" "$names" "34997 50 64 10000"
 	ip -n tx tuntap add t0 mode tun || skip "needs tun"
 	expect "no Ethernet" "$(tc -n tx qdisc add dev t0 root hpcc stamp csig 2>&1 | grep -c 'need a device with Ethernet headers')" 1
 }
@@ -139,32 +122,25 @@ test_respond()
 {
 	links
 	add limit 200kb respond 20kb
-	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp respond 20480b every 10us split-gso identify on stats on marking off "
-	expect every "$(json 'q["options"]["every"]')" 10000
+	shows limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp respond 20480b every 10us split-gso \
+	      identify on stats on marking off
 	expect statistics "$(json '[q["hpcc"]["responses" + name] for name in ("", "_held", "_lost", "_failed")]')" \
 		"[0, 0, 0, 0]"
-	change every 1500ns
-	expect changed "$(json 'q["options"]["respond"], q["options"]["every"]')" "(20480, 1500)"
-	change node 1
-	expect kept "$(json 'q["options"]["respond"], q["options"]["every"]')" "(20480, 1500)"
+	expect every "$(json 'q["options"]["every"]')" 10000
+	after "every 1500ns" "respond every" "20480 1500"
+	after "node 1" "respond every" "20480 1500"
 	change respond 200kb
 	refused "respond: has to be at most limit" change respond 204801b
 	refused "respond: has to be at most limit" change limit 100kb
-	expect unchanged "$(json 'q["options"]["respond"]')" 204800
-	change respond 0
-	expect off "$(json '"respond" in q["options"], "every" in q["options"]')" "(False, False)"
+	after "node 1" respond 204800
+	after "respond 0" "respond every" "- -"
 	refused "every: needs respond" change every 5us
-	change stamp respond 1b
-	expect forgot "$(json 'q["options"]["every"]')" 10000
+	after "stamp respond 1b" every 10000
 	change every 1s
 	for p in stamp "stamp tcp,ioam" "stamp tcp"; do
-		# shellcheck disable=SC2086 # a list
-		change $p
-		expect "$p" "$(json 'q["options"]["respond"], q["options"]["every"]')" "(1, 1000000000)"
+		after "$p" "respond every" "1 1000000000"
 	done
-	change nostamp
-	expect nostamp "$(json 'q["options"]["stamp"], "respond" in q["options"]')" "(False, False)"
+	after nostamp "stamp respond" "False -"
 	refused "respond: needs stamp" change respond 1kb
 	tc -n tx qdisc del dev v0 root
 }

@@ -22,10 +22,9 @@ ETA = 0.95
 OPTION_BYTES = 28
 PROBE_BYTES = 140
 PROBE_SEGMENTS = 8
-# The least part of the allowed goodput in the complete grid, with requests on data and on probes. A
-# window of 64 KB segments has 1 to 4 of them, so part of the link stays idle because W is
-# quantized. With probes slow start takes about one round trip longer. A delayed ACK would cost far
-# more.
+# The least part of the allowed goodput in the complete grid, with requests on data and on probes. A window of
+# 64 KB segments has 1 to 4 of them, so part of the link stays idle because W is quantized. With probes slow
+# start takes about one round trip longer. A delayed ACK would cost far more.
 LEAST = {65535: (0.6, 0.5)}
 LEAST_ELSE = (0.9, 0.8)
 # The least part of cubic's goodput in the small grid.

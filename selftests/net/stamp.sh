@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Telemetry on crafted frames (qdisc/stamp/stamp.c): frames without a request leave
-# unchanged, and stamped frames have the record that protocol.rst describes and a correct
-# checksum. frames/stamp.py builds, sends, receives and checks them; tshark also checks
-# the checksums.
+# Telemetry on crafted frames (qdisc/stamp/stamp.c): frames without a request leave unchanged, and
+# stamped frames have the record that protocol.rst describes and a correct checksum. frames/stamp.py
+# builds, sends, receives and checks them; tshark also checks the checksums.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"

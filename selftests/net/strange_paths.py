@@ -468,8 +468,7 @@ if os.path.exists("/proc/sys/net/bridge"):
     CASES.append(BrNetfilter)
 
 
-# ---- What must hold on each path
-# ------------------------------------------------------------------
+# ---- What must hold on each path ------------------------------------------------------------------
 
 def both_ways(client, server, nbytes, salt=0):
     """Send data to the server, a quarter of it back, then messages of one segment each."""
@@ -608,8 +607,7 @@ for one_case in CASES:
     add_test(one_case)
 
 
-# ---- Segments that pass LOCAL_OUT twice through VRF or IPVS
-# ----------------------------------------------
+# ---- Segments that pass LOCAL_OUT twice through VRF or IPVS ----------------------------------------------
 
 def test_vrf_route():
     """The congestion control that the route to the peer names is used, also if a VRF delays its packets in a qdisc."""
@@ -671,8 +669,7 @@ def test_no_room_once():
             no_room_once(case, version)
 
 
-# ---- Congestion controls that change during a transfer
-# ---------------------------------------------------
+# ---- Congestion controls that change during a transfer ---------------------------------------------------
 
 def flip(socks, cpu):
     """Fork a child that changes the sockets' congestion control until it is killed. Return its pid."""

@@ -254,9 +254,8 @@ def test_reloads():
         while left:
             transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
 
-    # Each time the kernel patches the code of netfilter's hooks, while the other CPU runs it: QEMU
-    # before 8.1 may stop at the breakpoint that is there for a moment (testing.rst). With few
-    # rounds this is avoided.
+    # Each time the kernel patches the code of netfilter's hooks, while the other CPU runs it: QEMU before 8.1
+    # may stop at the breakpoint that is there for a moment (testing.rst). With few rounds this is avoided.
     some = at_once if ROUNDS or virtual_time() else in_turn
     some(2)
     before = slab_kb()

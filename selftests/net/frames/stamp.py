@@ -190,8 +190,7 @@ def group_backlog(wire):
         want = (count - 1 - i) * wire_ns
         if abs(loads[i][4] - want) > want / 256:
             WRONG.append(f"{i}: qlen {loads[i][4]}, wanted {want}")
-    # All slots contain records. The port must not overwrite these records with its own, longer
-    # queue.
+    # All slots contain records. The port must not overwrite these records with its own, longer queue.
     opt = request(hops=2, slots=[record(1, 123, 456, 200), record(2, 123, 456, 100)])
     frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
     for _ in range(3):
