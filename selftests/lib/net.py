@@ -187,6 +187,22 @@ class Netns:
         return sock
 
 
+    def listen(self, addr, port=5000, sock=None, backlog=1000):
+        """Return a listening socket; `sock` may have options already."""
+        sock = sock or self.socket(6 if ":" in addr else 4)
+        bind_soon(sock, (addr, port))
+        sock.listen(backlog)
+        return sock
+
+
+def meet(client, listener, to=None):
+    """Connect a socket to a listener. Return both ends."""
+    client.connect(to or listener.getsockname()[:2])
+    server = listener.accept()[0]
+    defer(let_go, server)
+    return client, server
+
+
 class Counters(dict):
     """Counters at one moment; now - before contains those that changed."""
 
@@ -227,9 +243,7 @@ class Pair:
         sock = self.s.socket(self.version, proto)
         if cc:
             set_cc(sock, cc)
-        bind_soon(sock, (self.addr[1], port))
-        sock.listen(1000)
-        return sock
+        return self.s.listen(self.addr[1], port, sock)
 
     def connect(self, listener=None, cc=None, lport=0, client=None):
         """Connect c to s. Return both sockets."""
@@ -239,10 +253,7 @@ class Pair:
             set_cc(client, cc)
         if lport:
             client.bind((self.addr[0], lport))
-        client.connect(listener.getsockname()[:2])
-        server = listener.accept()[0]
-        defer(let_go, server)
-        return client, server
+        return meet(client, listener)
 
 
 def same_ends():

@@ -5,9 +5,9 @@ import socket
 import time
 
 from .kernel import virtual_time
-from .ktap import defer, expect, expect_in
-from .net import Netns
-from .tcp import bind_soon, let_go, pattern, set_cc, transfer
+from .ktap import expect, expect_in
+from .net import Netns, meet
+from .tcp import pattern, set_cc, transfer
 
 DELAY = "20us"
 MBPS = 1000
@@ -117,15 +117,10 @@ class Path:
 
     def connect(self, port=5000, cc=None, client=None):
         """Connect a to b. Return both sockets."""
-        listener = self.b.socket(self.version)
-        bind_soon(listener, (self.addr[1], port))
-        listener.listen()
         client = client or self.a.socket(self.version)
         if cc:
             set_cc(client, cc)
-        client.connect((self.addr[1], port))
-        server = listener.accept()[0]
-        defer(let_go, server)
+        client, server = meet(client, self.b.listen(self.addr[1], port))
         # T without the time for neighbour discovery
         client.send(b"x")
         server.recv(1)

@@ -88,9 +88,7 @@ def test_no_speed():
     """B is 10 Gb/s if a device reports no speed, as loopback and dummy devices."""
     ns = Netns(base_rtt_ns=T_NS)
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
-    listener = ns.socket()
-    listener.bind(("127.0.0.1", 5000))
-    listener.listen()
+    ns.listen("127.0.0.1")
     client = ns.socket()
     client.connect(("127.0.0.1", 5000))
     expect("W", ns.flow(client)["W"], bytes_of(10000))

@@ -256,9 +256,7 @@ def fall_back(flow):
 def test_fallback():
     """A flow that fell back is exported before older flows."""
     flow = Flow()
-    listener = flow.ns.socket()
-    listener.bind(("127.0.0.1", 5000))
-    listener.listen(100)
+    flow.ns.listen("127.0.0.1")
     flow.ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     others = []
     for _ in range(30):

@@ -12,7 +12,7 @@ import time
 
 from lib.box import send_until
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns
+from lib.net import Netns, meet
 from lib.packet import SYN, Sniffer, addresses, ipv4, ours_in, sane, syn_option, tcp
 from lib.routed import (CCS, CONNTRACK, Routed, add_md5, both_ways, expect_works, marked, nft, sockaddr, sysfs)
 from lib.tcp import get_cc, pattern, transfer
@@ -83,13 +83,7 @@ def test_nat_on_the_hosts():
                         tcp dport 81 dnat to {to}:5000
                     }}
                 }}""")
-                listener = path.b.socket(version)
-                listener.bind((path.addr[1], 5000))
-                listener.listen()
-                client = path.a.socket(version)
-                client.connect((other, 80))
-                server = listener.accept()[0]
-                defer(server.close)
+                client, server = meet(path.a.socket(version), path.b.listen(path.addr[1]), (other, 80))
                 both_ways(client, server)
                 expect_works(path, cc, client)
 
@@ -147,8 +141,7 @@ def test_fast_open():
                 ns.sysctl("net.ipv4.tcp_fastopen", 3)
             listener = path.b.socket(version)
             listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
-            listener.bind((path.addr[1], 5000))
-            listener.listen()
+            path.b.listen(path.addr[1], sock=listener)
             for attempt in "asks", "has":
                 sniffer = Sniffer(path.b, "left")
                 client = path.a.socket(version)
@@ -201,13 +194,8 @@ def test_mptcp():
         for ns in path.hosts:
             ns.run("ip", "mptcp", "limits", "set", "subflow", "2", "add_addr_accepted", "2")
         sniffer = Sniffer(path.b, "left")
-        listener = path.b.socket(4, IPPROTO_MPTCP)
-        listener.bind((path.addr[1], 5000))
-        listener.listen()
-        client = path.a.socket(4, IPPROTO_MPTCP)
-        client.connect((path.addr[1], 5000))
-        server = listener.accept()[0]
-        defer(server.close)
+        listener = path.b.listen(path.addr[1], sock=path.b.socket(4, IPPROTO_MPTCP))
+        client, server = meet(path.a.socket(4, IPPROTO_MPTCP), listener)
         transfer((client, server, pattern(10000)))
         time.sleep(0.1)
         both_ways(client, server)
@@ -251,11 +239,7 @@ def test_signatures():
                 sign(listener, version, path.addr[0])
                 sign(client, version, path.addr[1])
                 sniffer = Sniffer(path.b, "left")
-                listener.bind((path.addr[1], 5000))
-                listener.listen()
-                client.connect((path.addr[1], 5000))
-                server = listener.accept()[0]
-                defer(server.close)
+                client, server = meet(client, path.b.listen(path.addr[1], sock=listener))
                 both_ways(client, server)
                 segments = sniffer.segments()
                 sane(segments)
@@ -278,11 +262,7 @@ def test_signatures_of_small_windows():
             listener, client = path.b.socket(), path.a.socket()
             sign(listener, 4, path.addr[0])
             sign(client, 4, path.addr[1])
-            listener.bind((path.addr[1], 5000))
-            listener.listen()
-            client.connect((path.addr[1], 5000))
-            server = listener.accept()[0]
-            defer(server.close)
+            client, server = meet(client, path.b.listen(path.addr[1], sock=listener))
             sniffer = Sniffer(path.b, "left")
             transfer((client, server, pattern(150000)))
             sane(sniffer.segments())
@@ -361,15 +341,10 @@ def test_syn_cookies():
         path.b.sysctl("net.ipv4.tcp_max_syn_backlog", 16)
         path.b.ip(f"route add 10.66.0.0/16 via {path.at(1, 1)}")
         old = path.connect(4000)
-        listener = path.b.socket()
-        listener.bind((path.addr[1], 5000))
-        listener.listen(16)
+        listener = path.b.listen(path.addr[1], backlog=16)
         for i in range(4):
             flood(path, 200)
-            client = path.a.socket()
-            client.connect((path.addr[1], 5000))
-            server = listener.accept()[0]
-            defer(server.close)
+            client, server = meet(path.a.socket(), listener)
             transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)),
                      (*old, pattern(50000)))
             expect("runs", (get_cc(client), get_cc(server)),

@@ -8,7 +8,7 @@ import struct
 import time
 
 from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, meet
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
                         ours_in, sane, syn_option)
 from lib.peer import Peer
@@ -140,14 +140,10 @@ def test_loopback():
     """Both ends are in one namespace: the handshake table has an entry for each of them."""
     ns = Netns()
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
-    listener = ns.socket()
-    listener.bind(("127.0.0.1", 5000))
-    listener.listen(1000)
+    listener = ns.listen("127.0.0.1")
     ends = []
     for _ in range(100):
-        client = ns.socket()
-        client.connect(("127.0.0.1", 5000))
-        ends.append((client, listener.accept()[0]))
+        ends.append(meet(ns.socket(), listener))
     expect("agreed", ns.counters()["agreed"], 200)
     expect("flows", len(ns.flows()), 200)
     for client, server in ends:
@@ -160,12 +156,8 @@ def test_mapped_addresses():
     """Both ends are IPv6 sockets that use IPv4: they agree."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
-    listener = pair.s.socket(6)
-    listener.bind(("::", 5000))
-    listener.listen()
-    client = pair.c.socket(6)
-    client.connect(("::ffff:10.0.0.2", 5000))
-    compare(pair, (client, listener.accept()[0]), sniffer, ALL, ("hpcc", "hpcc"))
+    ends = meet(pair.c.socket(6), pair.s.listen("::"), ("::ffff:10.0.0.2", 5000))
+    compare(pair, ends, sniffer, ALL, ("hpcc", "hpcc"))
 
 
 def test_simultaneous_open():
@@ -512,9 +504,7 @@ def test_link_local_route():
                "link add other type dummy", "link set other up",
                "route add fe80::/64 dev other metric 200",
                "route replace fe80::/64 dev tun0 proto kernel metric 256 congctl hpcc")
-    peer.listener = peer.ns.socket(6)
-    peer.listener.bind(("::", 5000))
-    peer.listener.listen()
+    peer.listener = peer.ns.listen("::")
     peer.lport = 5000
     synack, _ = peer.accept()
     expect("SYN-ACK with the option", bool(synack.option(KIND)), True)

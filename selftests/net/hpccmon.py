@@ -16,11 +16,11 @@ from lib.genl import Family, cookie
 from lib.kernel import TOP, load, unload
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import HEAD, Screen, end, listen, program, recorded, run, run_json, start
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, meet
 from lib.packet import ECHO, option
 from lib.path import MBPS, Path, get_links, get_routes
 from lib.peer import Flow, Link
-from lib.tcp import bind_soon, pattern, transfer
+from lib.tcp import pattern, transfer
 
 USAGE, NOTHING = 2, 1
 NO_RECORD = "no record has come yet, as at an end that only receives: W is as the flow began"
@@ -311,10 +311,7 @@ def test_to_itself():
     """Both ends of a connection within one host are shown as flows, each of them once."""
     pair = Pair()
     listener = pair.listen()
-    client = pair.s.socket()
-    client.connect(listener.getsockname())
-    server, _ = listener.accept()
-    want = sorted(end.getsockname()[1] for end in (client, server))
+    want = sorted(end.getsockname()[1] for end in meet(pair.s.socket(), listener))
     for words in [], [":5000"], [pair.addr[1]]:
         expect(f"{words}", sorted(flow["lport"] for flow in run_json(pair.s, "flow", *words)), want)
 
@@ -660,9 +657,7 @@ def test_path_by_a_connection():
     """Without a flow "hpccmon path" opens a connection of its own, and sends some bytes over it."""
     for version in 4, 6:
         path = Path(version, switches=5)
-        listener = path.b.socket(version)
-        bind_soon(listener, (path.addr[1], 5000))
-        listener.listen()
+        listener = path.b.listen(path.addr[1])
         answer = run_json(path.a, "path", "-p", "5000", path.addr[1])
         expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4, 5)])
         print("#", answer["sent"], "bytes")

@@ -9,7 +9,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, meet
 from lib.packet import FIN, PSH, SYN, Sniffer, data_segments, sane
 from lib.peer import T_NS, LdcpFlow
 from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
@@ -527,13 +527,7 @@ class Path:
 
     def connect(self):
         """Connect c to s. Return both sockets."""
-        listener = self.s.socket(self.version)
-        listener.bind((self.server, 5000))
-        listener.listen()
-        client = self.c.socket(self.version)
-        client.connect((self.server, 5000))
-        server = listener.accept()[0]
-        return client, server
+        return meet(self.c.socket(self.version), self.s.listen(self.server))
 
 
 def test_switch_drops_first():

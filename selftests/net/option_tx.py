@@ -11,7 +11,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair, no_errors
+from lib.net import Netns, Pair, meet, no_errors
 from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN,
                         Sniffer, data_segments, identity, option, ours_in, record, sane, syn_option)
 from lib.peer import SCALE, Flow, Link, Peer
@@ -411,12 +411,7 @@ def test_loopback():
         ns = Netns(base_rtt_ns=1000000, host_mbps=100000, sample=0)
         ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
         sniffer = Sniffer(ns, "lo")
-        listener = ns.socket(version)
-        listener.bind((host, 5000))
-        listener.listen()
-        client = ns.socket(version)
-        client.connect((host, 5000))
-        server = listener.accept()[0]
+        client, server = meet(ns.socket(version), ns.listen(host))
         transfer((client, server, pattern(1000000)), (server, client, pattern(300000, 4)))
         segments = sniffer.segments()
         sane(segments, 2 * 65535)

@@ -7,7 +7,7 @@ import errno
 from lib.genl import Refused
 from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, meet
 from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
 from lib.path import MBPS, Path, get_routes, route, set_links, set_routes
 from lib.tcp import pattern, transfer
@@ -122,9 +122,7 @@ def test_table_full():
 def offers(pair, to, version=None):
     """Return whether the SYN to an address, and the SYN-ACK from there, offer that the receiver computes W."""
     sniffer = Sniffer(pair.c)
-    listener = pair.s.socket(version or pair.version)
-    listener.bind((to, 5000))
-    listener.listen()
+    listener = pair.s.listen(to, sock=pair.s.socket(version or pair.version))
     pair.connect(listener, client=pair.c.socket(version or pair.version))
     listener.close()
     found = [seg.option(KIND) for seg in sniffer.segments()[:2]]
@@ -179,12 +177,8 @@ def test_mapped():
 
 def used(path, to, **ends):
     """Send to an address. Return whether the receiver computed W, at any time and at the end."""
-    listener = path.b.socket(path.version)
-    listener.bind((to, 5000))
-    listener.listen()
-    client = path.a.socket(path.version)
-    client.connect((to, 5000))
-    server = listener.accept()[0]
+    listener = path.b.listen(to)
+    client, server = meet(path.a.socket(path.version), listener)
     listener.close()
     found = []
     transfer((client, server, pattern(1000000)), each=lambda: found.append(path.a.flow(client)["receiver"]))

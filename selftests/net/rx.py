@@ -9,7 +9,7 @@ import time
 
 from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, meet
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, FORWARD, KIND, PROMPT, REPORT,
                         RESPONSE, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
@@ -57,12 +57,8 @@ def parts(segments):
 def test_receiver_unloads():
     """The receiver's side uses hpcc only through its connections: it can be unloaded when these have left."""
     path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
-    listener = path.b.socket()
-    listener.bind((path.addr[1], 5000))
-    listener.listen()
-    client = path.a.socket()
-    client.connect((path.addr[1], 5000))
-    server = listener.accept()[0]
+    listener = path.b.listen(path.addr[1])
+    client, server = meet(path.a.socket(), listener)
     listener.close()
     used = []
     transfer((client, server, pattern(1000000)), each=lambda: used.append(path.a.flow()["receiver"]))

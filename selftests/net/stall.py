@@ -8,9 +8,9 @@ import itertools
 import os
 import time
 
-from lib.ktap import defer, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair
-from lib.tcp import bind_soon, get_cc, goodput_mbps, let_go, set_cc
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair, meet
+from lib.tcp import get_cc, goodput_mbps, set_cc
 
 MTUS = 576, 1500, 9000, 16384, 65535
 MBPS = 1, 10, 100, 1000, 10000, 100000
@@ -118,13 +118,9 @@ def test_loopback():
         ns.ip(f"link set lo mtu {mtu} up")
         ns.tc("qdisc replace dev lo root handle 1: hpcc rate 1gbit")
         listener, client = ns.socket(), ns.socket()
-        bind_soon(listener, ("127.0.0.1", 5000))
-        listener.listen()
         for sock in listener, client:
             set_cc(sock, "hpcc")
-        client.connect(("127.0.0.1", 5000))
-        server = listener.accept()[0]
-        defer(let_go, server)
+        client, server = meet(client, ns.listen("127.0.0.1", sock=listener))
         got = goodput_mbps(client, server, 4000000)
         print(f"# {mtu} bytes, carry {carry}: {got:.0f} Mb/s by {get_cc(client)}")
         expect_in(f"MTU {mtu}, carry {carry}: Mb/s", got, 850, 1000)
@@ -138,14 +134,9 @@ def test_tunnel():
     for ns, here, there, addr in ((pair.c, 0, 1, "10.1.0.1"), (pair.s, 1, 0, "10.1.0.2")):
         ns.ip(f"link add tun0 type ipip local {pair.addr[here]} remote {pair.addr[there]}",
               f"addr add {addr}/24 dev tun0", "link set tun0 up")
-    listener = pair.s.socket()
-    bind_soon(listener, ("10.1.0.2", 5000))
-    listener.listen()
+    listener = pair.s.listen("10.1.0.2")
     for number in range(3):
-        client = pair.c.socket()
-        client.connect(("10.1.0.2", 5000))
-        server = listener.accept()[0]
-        defer(let_go, server)
+        client, server = meet(pair.c.socket(), listener)
         longest, last = 0, time.monotonic()
 
         def gap():

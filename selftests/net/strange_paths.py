@@ -19,12 +19,12 @@ import time
 
 from lib.kernel import KernelLog, virtual_time
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns
+from lib.net import Netns, meet
 from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, data_segments, sane)
 from lib.plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
                           assign, attach_bpf, balance, redirect, redirect_once)
 from lib.routed import CONNTRACK, Routed, add_md5, nft
-from lib.tcp import (TCP_CONGESTION, bind_soon, get_cc, goodput_mbps, let_go, pattern, set_cc, transfer, until)
+from lib.tcp import TCP_CONGESTION, get_cc, goodput_mbps, let_go, pattern, set_cc, transfer, until
 
 STRANGE_S = os.environ.get("HPCC_STRANGE_S") or "1"
 if not re.fullmatch("[1-9][0-9]{0,5}", STRANGE_S):
@@ -86,8 +86,7 @@ class Strange(Routed):
         listener = self.hosts[1].socket(self.version)
         self.dress(listener, 1)
         set_cc(listener, cc)
-        bind_soon(listener, self.place)
-        listener.listen(100)
+        self.hosts[1].listen(*self.place, sock=listener)
         clients = []
         for _ in range(number):
             clients.append(self.a.socket(self.version))
@@ -98,12 +97,9 @@ class Strange(Routed):
         pairs = []
         for client in clients:
             client.settimeout(60)
-            client.connect(self.target)
-            server = listener.accept()[0]
-            defer(let_go, server)
-            pairs.append((client, server))
+            pairs.append(meet(client, listener, self.target))
             # T without the time for neighbour discovery
-            transfer((client, server, b"x"))
+            transfer((*pairs[-1], b"x"))
             time.sleep(0.01)
         listener.close()
         return pairs
@@ -620,13 +616,10 @@ def test_vrf_route():
                 listener = path.b.socket(version)
                 path.dress(listener, 1)
                 set_cc(listener, chosen)
-                bind_soon(listener, path.place)
-                listener.listen()
+                path.b.listen(*path.place, sock=listener)
                 client = path.a.socket(version)
                 path.dress(client, 0)
-                client.connect(path.target)
-                server = listener.accept()[0]
-                defer(let_go, server)
+                _, server = meet(client, listener, path.target)
                 what = f"{case.__name__}, IPv{version}, listener {chosen}, route {named}"
                 expect(f"{what}: server", get_cc(server), named)
                 expect(f"{what}: SYN-ACKs", path.b.counters()["syn_sent"], int(named == "hpcc"))
