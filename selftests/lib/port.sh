@@ -5,6 +5,8 @@
 # creates. To be sourced after net.sh.
 
 add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
+# port [OPTION...]: create the links and the qdisc.
+port() { links; add "$@"; }
 change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
 # Remove refcnt, which depends on the number of CPUs: it is one more than the number of the
 # device's queues, and a veth has a queue for each CPU.
@@ -49,6 +51,11 @@ in_order()
 		[ "${SEQ[i]}" -gt "${SEQ[i - 1]}" ] || fail "reordered: ${SEQ[*]}"
 	done
 }
+
+# arrived COUNT [WHAT]: so many frames arrived, in order.
+arrived() { expect "${2:-arrived}" "${#SEQ[@]}" "$1"; in_order; }
+# pass COUNT: send frames back to back: all arrive.
+pass() { burst "$1"; arrived "$1"; }
 
 # spaced WIRE_BYTES RATE_BYTES_PER_S: fail unless the frames arrived at the exact times,
 # rounded up to whole nanoseconds.

@@ -94,8 +94,7 @@ test_derived()
 {
 	local rate limit
 
-	links
-	add marking ldcp
+	port marking ldcp
 	expect "of the device" "$(thresholds)" "$(in_force 1250000000 1048576)"
 	for rate in 1 25 100 400 1000 10000; do
 		for limit in 1048576 30000 2000; do
@@ -120,8 +119,7 @@ test_derived()
 # The minimum thresholds follow the MTU, without a change of the qdisc.
 test_derived_from_mtu()
 {
-	links
-	add rate 1gbit marking ldcp
+	port rate 1gbit marking ldcp
 	ip -n tx link set v0 mtu 9000
 	PACKET=9038
 	expect "thresholds" "$(thresholds)" "$(in_force 125000000 1048576)"
@@ -148,8 +146,7 @@ test_show()
 {
 	local first words
 
-	links
-	add rate 10gbit marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 90kb
+	port rate 10gbit marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 90kb
 	first=$(show)
 	case "$first" in
 	*" marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 92160b ") ;;

@@ -31,8 +31,7 @@ after()
 
 test_every_option()
 {
-	links
-	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
+	port rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
 	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso identify off stats off
 	shows rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns \
 	      kind 254 nostamp no-split-gso identify off stats off marking off
@@ -47,8 +46,7 @@ test_every_option()
 # A change of stamp keeps the value of above; above 0 and nostamp remove it.
 test_above()
 {
-	links
-	add limit 200kb stamp above 20kb
+	port limit 200kb stamp above 20kb
 	shows limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso identify on \
 	      stats on marking off
 	expect json "$(json 'q["options"]["above"], q["hpcc"]["unstamped"]["quiet"]')" "(20480, 0)"
@@ -71,8 +69,7 @@ test_above()
 # The carriers that a port stamps: only the TCP option, unless the user selects others.
 test_carriers()
 {
-	links
-	add stamp tcp,ioam above 20kb
+	port stamp tcp,ioam above 20kb
 	shows limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp tcp,ioam above 20480b split-gso \
 	      identify on stats on marking off
 	after "node 1" "stamp carriers" "True ['tcp', 'ioam']"
@@ -105,8 +102,7 @@ test_csig()
 {
 	local names="csig_tpid csig_abw csig_time int_window"
 
-	links
-	add stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
+	port stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
 	shows limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp csig,csig_push int_window 20us \
 	      csig_tpid 0x9999 csig_abw 100 csig_time 1us split-gso identify on stats on marking off
 	after "stamp csig_push" "$names" "39321 100 1000 -"
@@ -120,8 +116,7 @@ test_csig()
 # A change of stamp keeps respond and every; respond 0 and nostamp end responses and reset every.
 test_respond()
 {
-	links
-	add limit 200kb respond 20kb
+	port limit 200kb respond 20kb
 	shows limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp respond 20480b every 10us split-gso \
 	      identify on stats on marking off
 	expect statistics "$(json '[q["hpcc"]["responses" + name] for name in ("", "_held", "_lost", "_failed")]')" \
@@ -150,8 +145,7 @@ test_show_is_input()
 {
 	local first words
 
-	links
-	add rate 25gbit limit 300000b node 3 port 4 delay 20us stamp above 3000b respond 5000b every 7us
+	port rate 25gbit limit 300000b node 3 port 4 delay 20us stamp above 3000b respond 5000b every 7us
 	first=$(show)
 	read -r -a words <<<"${first#* root }"
 	tc -n tx qdisc del dev v0 root
@@ -238,8 +232,7 @@ test_refused_change()
 {
 	local before
 
-	links
-	add rate 1gbit limit 100kb node 5
+	port rate 1gbit limit 100kb node 5
 	before=$(show)
 	refused "limit: has to hold" change node 6 limit 1500
 	refused "limit: without split" change node 6 limit 60kb no-split-gso
@@ -265,13 +258,10 @@ test_rate()
 	local rate
 
 	need_virtual_time
-	links
-	add limit 1mb
+	port limit 1mb
 	for rate in 125000000 12500000000 50000000000 33333333; do
 		change rate "$((rate * 8))bit"
-		burst 60
-		expect "arrived at $rate" "${#TIME[@]}" 60
-		in_order
+		pass 60
 		spaced "$WIRE" "$rate"
 	done
 	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
@@ -280,8 +270,7 @@ test_rate()
 test_overhead()
 {
 	need_virtual_time
-	links
-	add rate 1gbit overhead 200
+	port rate 1gbit overhead 200
 	burst 20
 	spaced "$((SIZE + 200))" 125000000
 }
@@ -291,10 +280,8 @@ test_rate_on_average()
 {
 	local took want
 
-	links
-	add rate 100mbit
-	burst 600
-	expect arrived "${#TIME[@]}" 600
+	port rate 100mbit
+	pass 600
 	took=$((TIME[599] - TIME[0]))
 	want=$((599 * WIRE * 80))
 	((took >= want * 99 / 100 - 1000000)) || fail "took $took ns, wanted $want"
@@ -323,8 +310,7 @@ test_delay()
 	local first second
 
 	need_virtual_time
-	links
-	add rate 1gbit
+	port rate 1gbit
 	arrivals
 	expect "second" "$(since "$FIRST" "$SECOND")" $((1024 * 8))
 	first=$FIRST second=$SECOND
@@ -342,8 +328,7 @@ test_delay_without_rate()
 	local first i
 
 	need_virtual_time
-	links
-	add
+	port
 	arrivals
 	first=$FIRST
 	change delay 1ms
@@ -371,8 +356,7 @@ test_limit()
 # Without a rate the limit applies to the packets in the propagation delay.
 test_limit_without_rate()
 {
-	links
-	add delay 20ms limit "$((10 * WIRE + 1023))b"
+	port delay 20ms limit "$((10 * WIRE + 1023))b"
 	burst 30
 	expect arrived "${#SEQ[@]}" 10
 	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 20
@@ -417,14 +401,12 @@ test_memory_is_given_back()
 	add rate 1gbit limit 1mb
 	memory_max 1
 	for i in 1 2; do
-		burst 300
-		expect "burst $i" "${#TIME[@]}" 300
+		pass 300
 	done
 	change rate 10kbit
 	while_queued 300 bash -c "ip link set v0 down; ip link set v0 up"
 	change rate 0
-	burst 300
-	expect "after a reset" "${#TIME[@]}" 300
+	pass 300
 	"$HERE/frames/stamp.py" tx:v0 rx:v0 gso whole || fail "GSO"
 }
 
@@ -446,8 +428,7 @@ test_histogram()
 	local out p50
 
 	need_virtual_time
-	links
-	add rate 1gbit
+	port rate 1gbit
 	# The queue is empty after each packet of the warm-up and after the first packet of
 	# the burst. After the other packets it contains 98 .. 0 packets.
 	burst 100
@@ -489,8 +470,7 @@ test_percentiles()
 	local names='"p50", "p95", "p99", "p999", "max"'
 
 	need_virtual_time
-	links
-	add rate 1gbit
+	port rate 1gbit
 	queue_frames apart 1000 "$SIZE"
 	burst 32
 	# A bucket's bound is reduced to the longest queue, and the bound of the empty bucket is 0.
@@ -533,8 +513,7 @@ test_stats_off()
 {
 	local before
 
-	links
-	add rate 100mbit
+	port rate 100mbit
 	burst 20
 	before=$(json '[q["hpcc"][k] for k in ("hist", "qlen_max")]')
 	change stats off
@@ -552,15 +531,13 @@ test_change_under_traffic()
 {
 	local option
 
-	links
-	add rate 10mbit limit 1mb delay 5ms
+	port rate 10mbit limit 1mb delay 5ms
 	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" \
 		      "delay 1ms" "overhead 256" "overhead 0" "limit 2kb" \
 		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254" "identify off" "stats off"; do
 		# shellcheck disable=SC2086
 		while_queued 60 tc qdisc change dev v0 root hpcc $option
-		expect "$option: arrived" "${#SEQ[@]}" 60
-		in_order
+		arrived 60 "$option: arrived"
 		case "$option" in limit*) change limit 1mb ;; esac
 	done
 	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 960
@@ -583,8 +560,7 @@ test_catch_up()
 	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
 	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit limit 1mb
 	while_queued 400 bash -c "sleep 0.1; tc -s qdisc show dev v0 >$out"
-	expect arrived "${#SEQ[@]}" 400
-	in_order
+	arrived 400
 	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
 	# After 100 ms the port has caught up once, not at each of a dozen fetches.
 	expect "queue after 100 ms" "$(grep -o 'queue [0-9]*b' "$out")" \
@@ -593,11 +569,9 @@ test_catch_up()
 
 test_replace_under_traffic()
 {
-	links
-	add rate 10mbit limit 1mb
+	port rate 10mbit limit 1mb
 	while_queued 60 tc qdisc replace dev v0 root handle 1: hpcc rate 40mbit node 9
-	expect arrived "${#SEQ[@]}" 60
-	in_order
+	arrived 60
 	expect node "$(json 'q["options"]["node"]')" 9
 }
 
@@ -609,20 +583,17 @@ test_del_under_traffic()
 	while_queued 60 tc qdisc del dev v0 root
 	[ "${#SEQ[@]}" -lt 30 ] || fail "waiting packets were not dropped"
 	add rate 1gbit
-	burst 10
-	expect "afterwards" "${#SEQ[@]}" 10
+	pass 10
 }
 
 test_down_under_traffic()
 {
-	links
-	add rate 1mbit limit 1mb
+	port rate 1mbit limit 1mb
 	while_queued 60 ip link set v0 down
 	ip -n tx link set v0 up
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
 	change rate 1gbit
-	burst 10
-	expect "afterwards" "${#SEQ[@]}" 10
+	pass 10
 }
 
 # ---- with other qdiscs ----
@@ -637,8 +608,7 @@ below()
 	[ "$1" != htb ] ||
 		tc -n tx class add dev v0 parent 9: classid 9:1 htb rate 900mbit
 	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit node 7 port 2
-	burst 50
-	expect "$1: arrived" "${#SEQ[@]}" 50
+	pass 50
 	"$HERE/frames/stamp.py" tx:v0 rx:v0 gso split || fail "$1: GSO"
 	for kind in "$1" hpcc; do
 		expect "$1: left in $kind" "$(tc -n tx -s qdisc show dev v0 |
@@ -670,8 +640,7 @@ test_many_queues()
 
 test_device_speed()
 {
-	links
-	add
+	port
 	expect veth "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
 	change bandwidth 25gbit
 	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 3125000000
@@ -751,8 +720,7 @@ monitor_is_open()
 
 test_module_in_use()
 {
-	links
-	add
+	port
 	refused "in use" rmmod sch_hpcc
 }
 
