@@ -192,6 +192,16 @@ class Peer:
         self.answer(ours)
         return self.sock
 
+    def connected(self, *what, **how):
+        """Call connect(). Return the peer."""
+        self.connect(*what, **how)
+        return self
+
+    def listening(self, **how):
+        """Call listen(). Return the peer."""
+        self.listen(**how)
+        return self
+
     def listen(self, port=5000, cc=None):
         """Let the kernel listen."""
         self.listener = self.ns.socket(self.version)

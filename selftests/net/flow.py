@@ -30,8 +30,7 @@ def settled():
 
 def test_switch_under_fire():
     """setsockopt(TCP_CONGESTION) switches while a peer sends random options."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     rng = random.Random(3)
     peer.sock.setblocking(False)
     for turn in range(1000):
@@ -112,8 +111,7 @@ def test_namespaces_apart():
 
 
 def test_reset_under_traffic():
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.setblocking(False)
     peer.sock.send(bytes(100000))
     peer.take()
@@ -129,8 +127,7 @@ def test_nobody_is_left():
 
 def test_listener_and_half_open():
     """Connections that do not get past the SYN-ACK have no flow; those never accepted leave none behind."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     for number in range(6):
         peer.port = 8000 + number
         peer.start_accept()

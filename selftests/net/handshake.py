@@ -214,8 +214,7 @@ def test_kind_changed():
         peer.send()
         return [kind for kind in (253, 254) if segment.option(kind)]
 
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     expect("SYN-ACK", peer.start_accept().option(253), SYN_BYTES)
     peer.ns.sysctl("net.hpcc.option_kind", 254)
     synack = peer.read(3)
@@ -253,8 +252,7 @@ OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
 
 def test_other_experiments():
     """Options of the same kind with another ExID do not matter, before ours, after ours or alone."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     peer.timestamps = False
     for number, (ours, mode) in enumerate(((OTHERS + syn_option(), "hpcc"),
                                            (syn_option() + OTHERS, "hpcc"),
@@ -270,8 +268,7 @@ def test_other_experiments():
 
 
 def test_bad_option_in_syn():
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
         peer.port = 7000 + number
         synack, sock = peer.accept(ours)
@@ -294,8 +291,7 @@ def test_bad_option_in_synack():
 
 def test_more_capabilities():
     """A peer that offers additional, unknown capabilities is accepted."""
-    peer = Peer()
-    peer.connect(syn_option(caps=0xff))
+    peer = Peer().connected(syn_option(caps=0xff))
     expect("congestion control", peer.cc(), "hpcc")
 
 
@@ -311,8 +307,7 @@ def test_bad_checksum_in_synack():
 
 
 def test_bad_checksum_in_syn():
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     expect("answer", peer.start_accept(bad_csum=True), None)
     synack, sock = peer.accept(b"")
     expect("option in SYN-ACK", synack.option(KIND), None)
@@ -321,8 +316,7 @@ def test_bad_checksum_in_syn():
 
 def test_synack_not_asked_for():
     """The SYN had no option: a SYN-ACK with one makes no agreement, even if the socket selects hpcc later."""
-    peer = Peer(cc="cubic")
-    peer.connect(syn_option())
+    peer = Peer(cc="cubic").connected(syn_option())
     expect("option in SYN", peer.syn.option(KIND), None)
     set_cc(peer.sock, "hpcc")
     expect("congestion control", peer.cc(), "hpcc-classic")
@@ -333,8 +327,7 @@ def test_synack_not_asked_for():
 
 def test_syn_not_offered():
     """The SYN has no option, so the SYN-ACK has none."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     synack, sock = peer.accept(b"")
     expect("option in SYN-ACK", synack.option(KIND), None)
     sock.send(bytes(5000))
@@ -363,8 +356,7 @@ def test_second_syn_agrees():
 
 def test_lost_synack():
     """A retransmitted SYN-ACK carries the option, too."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     synacks = [peer.start_accept(), peer.read(3)]
     expect("flags", [seg.flags & (SYN | ACK) for seg in synacks], [SYN | ACK] * 2)
     expect("option", [seg.option(KIND) for seg in synacks], [SYN_BYTES] * 2)
@@ -374,8 +366,7 @@ def test_lost_synack():
 
 def test_duplicate_syns():
     """Copies of a SYN, some of which TCP answers, do not undo the agreement."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
     for _ in range(4):
         peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option()))
@@ -390,8 +381,7 @@ def test_listener_from_before():
                                         ("hpcc", "cubic", None, "cubic"),
                                         ("hpcc", "cubic", "hpcc", "hpcc"),
                                         ("cubic", "hpcc", "cubic", "cubic")):
-        peer = Peer(cc=before)
-        peer.listen(cc=chosen)
+        peer = Peer(cc=before).listening(cc=chosen)
         peer.ns.sysctl("net.ipv4.tcp_congestion_control", after)
         synack, sock = peer.accept()
         what = f"{before}, then {after}, listener {chosen}"
@@ -421,8 +411,7 @@ def test_forged_syn():
     SYN-ACK. The test sends no SYN within the window: TCP would reset the request.
     """
     for offered, forged, mode in ((syn_option(), b"", "hpcc"), (b"", syn_option(), "hpcc-classic")):
-        peer = Peer()
-        peer.listen()
+        peer = Peer().listening()
         peer.start_accept(offered)
         for off in -1, -1000, 1 << 20, 1 << 31:
             peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
@@ -444,8 +433,7 @@ def test_other_namespace_flooded():
     flooded = Peer()
     flooded.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
     flooded.listen()
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     for turn in range(10):
         peer.port = 7000 + turn
         synack = peer.start_accept()
@@ -526,8 +514,7 @@ def test_route_of_a_user():
 
 def test_syn_again_without_option():
     """The peer's second SYN has no option, as our third would have none: no agreement."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
     peer.seq -= 1
     peer.raw(SYN, peer.seq, 0, peer.syn_options(b""))
@@ -540,8 +527,7 @@ def test_syn_again_without_option():
 def test_syn_again_damaged():
     """A SYN without the option whose checksum is wrong does not undo the offer."""
     for version in 4, 6:
-        peer = Peer(version)
-        peer.listen()
+        peer = Peer(version).listening()
         expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
         peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(b""), bad_csum=True)
         peer.read_all(0.01)
@@ -597,8 +583,7 @@ def test_classic_sends_as_reno():
 
 def test_server_without_ecn():
     """A connection without ECN that the peer opened sends no ECN-capable packets, though it has telemetry."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     _, sock = peer.accept()
     expect("congestion control", get_cc(sock), "hpcc")
     sock.send(bytes(4000))
@@ -608,8 +593,7 @@ def test_server_without_ecn():
 def test_last_syn_decides():
     """The peer sends SYNs with and without the option in any order: the last SYN-ACK decides what both ends run."""
     for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
-        peer = Peer()
-        peer.listen()
+        peer = Peer().listening()
         peer.start_accept(syn_option() if order[0] else b"")
         for offered in order[1:]:
             # TCP answers two copies of a SYN per second.
@@ -624,8 +608,7 @@ def test_last_syn_decides():
 
 def test_syn_again_bare():
     """A second SYN without any TCP option undoes the agreement."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
     peer.raw(SYN, peer.seq - 1, 0, b"")
     peer.read_all(0.01)
@@ -647,8 +630,7 @@ def test_hpcc_after_the_syn():
 
 def test_port_used_again():
     """An agreement ends with its connection: the next connection with the same ports has none."""
-    peer = Peer()
-    peer.connect(lport=6000)
+    peer = Peer().connected(lport=6000)
     set_cc(peer.sock, "cubic")
     peer.raw(RST, peer.seq, peer.acked)
     peer.sock.close()
@@ -662,8 +644,7 @@ def test_port_used_again():
 
 def test_there_and_back():
     """An agreement survives a change from hpcc to cubic and back."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for _ in range(3):
         set_cc(peer.sock, "cubic")
@@ -681,8 +662,7 @@ def test_back_too_late():
     """The agreement is forgotten 180 s after the socket left hpcc: then hpcc means its classic response."""
     need_virtual_time()
     for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
-        peer = Peer()
-        peer.connect()
+        peer = Peer().connected()
         set_cc(peer.sock, "cubic")
         time.sleep(wait_s)
         set_cc(peer.sock, "hpcc")

@@ -198,8 +198,7 @@ def test_links_read_while_they_change():
 def test_no_trace_without_request():
     """A segment without space for a request in its TCP header gets no trace."""
     for blocks in 0, 1, 3:
-        peer = Peer(version=6, carrier=1)
-        peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+        peer = Peer(version=6, carrier=1).connected(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
         for block in range(blocks):
             peer.send(b"", b"x" * 100, seq=peer.seq + 1000 * (block + 1))
         peer.read_all(0.01)

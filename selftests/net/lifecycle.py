@@ -93,8 +93,7 @@ def refused_while_in_use(cc):
     expect("unload with a default", unloads(), False)
     pair.c.sysctl("net.ipv4.tcp_congestion_control", "cubic")
     for leave in True, False:
-        peer = Peer(cc="cubic")
-        peer.connect(b"", cc=cc)
+        peer = Peer(cc="cubic").connected(b"", cc=cc)
         expect("congestion control", peer.cc(), f"{cc}-classic")
         expect("unload with a classic one", unloads(), False)
         if leave:
@@ -174,8 +173,7 @@ def test_common_is_in_use():
 def test_agreement_does_not_outlive_the_module():
     """An agreement ends when the module is unloaded: a connection that selects hpcc after a reload runs classic."""
     defer(loaded_again)
-    peer = Peer(cc="cubic")
-    peer.connect(cc="hpcc")
+    peer = Peer(cc="cubic").connected(cc="hpcc")
     expect("congestion control", peer.cc(), "hpcc")
     set_cc(peer.sock, "cubic")
     expect("unload", unload(peer.ns), True)

@@ -39,8 +39,7 @@ class Guest(Peer):
 
 def connected(nbytes=200000, **how):
     """Return a peer whose kernel has data in flight."""
-    peer = Peer(**how)
-    peer.connect()
+    peer = Peer(**how).connected()
     send(peer, nbytes)
     return peer
 
@@ -138,8 +137,7 @@ def test_taken_out():
     """TCP gets segments without the options that were read, and with correct checksums."""
     forward = [record(1, 5, 6), bytes(8), bytes(8)]
     for version in 4, 6:
-        peer = Peer(version=version)
-        peer.connect()
+        peer = Peer(version=version).connected()
         peer.send(option(FORWARD, forward, SCALE), b"begin...")
         whole_filter(peer, 8)
         data = b"begin..."
@@ -160,8 +158,7 @@ def test_left_in():
             ("unknown type", bytes((KIND, 4, 0, 0))),
             ("something behind", option(FORWARD, one, SCALE) + bytes((200, 4, 0, 0))),
             ("no multiple of 4", b"\1" + option(FORWARD, one, SCALE) + b"\1\1\1")):
-        peer = Peer()
-        peer.connect()
+        peer = Peer().connected()
         peer.send(b"", b"begin...")
         expect(f"{what}: header predictions", predicted(peer, options, b"1 of 2: "), 0)
         expect("none: header predictions", predicted(peer, b"", b"2 of 2: "), 1)
@@ -172,8 +169,7 @@ def test_left_in():
 def test_forward_echoed():
     """The echo has the same records, scale and hops as the request."""
     for version in 4, 6:
-        peer = Peer(version=version)
-        peer.connect()
+        peer = Peer(version=version).connected()
         watch = Watch(peer)
         records = [record(hop, 1000 + hop, 77 * hop, 5 * hop, 0xa0 + hop) for hop in (4, 5, 6)]
         peer.send(option(FORWARD, records, 12, 7, PROMPT | 1), b"x" * 100)
@@ -185,8 +181,7 @@ def test_forward_echoed():
 
 def test_answered_is_echoed():
     """The receiver treats a request that a switch has answered as a request."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     watch = Watch(peer)
     records = [record(hop, 1000 + hop, 77 * hop, 5 * hop, 0xa0 + hop) for hop in (1, 2)]
     for kind in ANSWERED, FORWARD, ANSWERED:
@@ -198,8 +193,7 @@ def test_answered_is_echoed():
 
 
 def test_identify_echoed():
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     ids = [identity(1, 7, 2, 10000, 1), identity(2, 0xfffff, 0xffff, 1, 3)]
     peer.send(option(IDENTIFY, ids + [bytes(8)], 0, 2, PROMPT), b"x" * 100)
     ours = peer.read(0.1).ours()
@@ -209,8 +203,7 @@ def test_identify_echoed():
 
 def test_nothing_to_echo():
     """Free slots are not echoed; without a record no echo is sent."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.send(option(FORWARD, [bytes(8)] * 3, SCALE, 0, PROMPT), b"x" * 100)
     expect("options", ours_in(peer.read_all(0.1)), [])
     peer.send(option(FORWARD, [record(1, 5, 5)] + [bytes(8)] * 2, SCALE, 1, PROMPT), b"x" * 100)
@@ -219,8 +212,7 @@ def test_nothing_to_echo():
 
 def test_newest_is_echoed():
     """If two FORWARDs arrive before an ACK is sent, the second is echoed; no FORWARD is echoed twice."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     for ts in 10, 20:
         peer.send(option(FORWARD, [record(1, ts, 5)], SCALE, 1), b"x" * 100)
@@ -232,8 +224,7 @@ def test_newest_is_echoed():
 
 def test_prompt():
     """With PROMPT the ACK is sent at once; without it TCP may delay the ACK."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     for flags, soon in ((0, False), (PROMPT, True), (0, False), (PROMPT, True)):
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         peer.send(option(FORWARD, [record(1, 5, 5)], SCALE, 1, flags), b"x" * 100)
@@ -244,8 +235,7 @@ def test_prompt():
 
 def test_not_agreed():
     """Options are ignored on a connection that did not agree, and on one that has left hpcc."""
-    peer = Peer()
-    peer.listen()
+    peer = Peer().listening()
     sock = peer.accept(b"")[1]
     watch = Watch(peer)
     for ours in (option(FORWARD, [record(1, 5, 5)], SCALE), echo([(1, 100)]),
@@ -518,8 +508,7 @@ def test_at_the_edges_of_the_window():
 def test_tcp_takes_no_more():
     """Options are not read if TCP refuses the ACK number as too old, or the packet by its distance."""
     for version in 4, 6:
-        peer = Peer(version)
-        peer.connect()
+        peer = Peer(version).connected()
         peer.sock.setblocking(False)
         peer.sock.send(b"x" * 100)
         peer.take(0.1)
@@ -573,8 +562,7 @@ def test_reset_with_options():
 
 def test_after_the_end():
     """Options that reach a connection in TIME_WAIT or a closed port are not read."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.close()
     peer.take(0.1)
     peer.acked += 1
@@ -703,8 +691,7 @@ def test_fragments():
 
 def test_partial_elsewhere():
     """If the checksum is to be put elsewhere than into the TCP header, our option stays, and so that position."""
-    peer = Guest()
-    peer.connect()
+    peer = Guest().connected()
     with peer.ns:
         raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
     defer(raw.close)

@@ -73,8 +73,7 @@ def test_mtu():
 def test_slots():
     """A request has as many slots as the sysctl, a head as in the header file, and free slots."""
     for slots in 1, 2, 3:
-        peer = Peer(slots=slots)
-        peer.connect()
+        peer = Peer(slots=slots).connected()
         peer.sock.send(bytes(3000))
         raw = peer.take().option(KIND)
         expect("option", raw, struct.pack("!BBBB", KIND, 4 + 8 * slots, FORWARD << 5 | SCALE, 0) +
@@ -85,8 +84,7 @@ def test_scale_of_T():
     """T is 4096 to 8191 units, unless a unit would be below 1 ns."""
     for base_rtt_ns, scale in ((1000, 0), (8191, 0), (8192, 1), (10000, 1), (1000000, 7),
                                (100000000, 14), (1000000000, 17)):
-        peer = Peer(base_rtt_ns=base_rtt_ns, host_mbps=100000)
-        peer.connect()
+        peer = Peer(base_rtt_ns=base_rtt_ns, host_mbps=100000).connected()
         peer.sock.send(bytes(1000))
         expect(f"scale for T = {base_rtt_ns} ns", peer.take().ours()[0].scale, scale)
 
@@ -94,8 +92,7 @@ def test_scale_of_T():
 def test_both_ways():
     """A segment with both a request and an echo has one record for each, and echoes the hops in turn."""
     for version in 4, 6:
-        peer = Peer(version=version)
-        peer.connect()
+        peer = Peer(version=version).connected()
         peer.sock.send(bytes(100))
         peer.take()
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -116,8 +113,7 @@ def test_both_ways():
 def test_lost_ack():
     """If acknowledged data come again, 64 ACKs have no option, doubled if that happens again within 10 s."""
     need_virtual_time()
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     ts = itertools.count(100, 100)
 
     def exchange():
@@ -158,8 +154,7 @@ def test_lost_ack_beside_probes():
     need_virtual_time()
     for carrier, cap in (2, CAP_INT), (3, CAP_IFA):
         for has_option in False, True:
-            peer = Peer(carrier=carrier)
-            peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))
+            peer = Peer(carrier=carrier).connected(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))
             peer.send(option(FORWARD, [record(1, 100, 1)], 5, 1) if has_option else b"", bytes(1000))
             expect("option in the ACK", any(seg.ours() for seg in peer.read_all(0.05)), has_option)
             peer.sock.send(bytes(1000))
@@ -178,8 +173,7 @@ def test_lost_ack_beside_probes():
 
 def test_duplicate_of_a_stranger():
     """A segment with a sequence number far from the window is not the peer's, and pauses nothing."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     for turn in range(1, 5):
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         for phase in 0, 1:
@@ -195,8 +189,7 @@ def test_duplicate_of_a_stranger():
 
 def test_both_ways_on_a_long_path():
     """With echoes, the 3 bits of phase select only 8 of 15 hops, but each hop is requested often enough."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.sock.send(bytes(100))
     peer.take()
@@ -254,8 +247,7 @@ def test_sack_blocks():
     for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
                                      (False, 2, 2), (False, 3, 1), (False, 4, 0)):
         what = f"{blocks} blocks, timestamps {timestamps}"
-        peer = Peer(timestamps=timestamps)
-        peer.connect()
+        peer = Peer(timestamps=timestamps).connected()
         for block in range(blocks):
             start = peer.seq + 1000 * (2 * (block + 1))
             last = block == blocks - 1
@@ -462,8 +454,7 @@ def test_big_tcp_with_options():
 
 def test_reset():
     """A RST gets no option."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.send(option(FORWARD, [record(1, 5, 5)], 5, 1), b"x" * 100)
     peer.read_all(0.1)
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -476,8 +467,7 @@ def test_reset():
 
 def test_idle_segments():
     """Keepalives and window updates get no option if there is nothing to send in it."""
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
@@ -488,8 +478,7 @@ def test_idle_segments():
 
 def test_zero_window_probe():
     """A window probe gets no option."""
-    peer = Peer(patient=False)
-    peer.connect()
+    peer = Peer(patient=False).connected()
     peer.window = 0
     peer.send()
     peer.sock.send(bytes(5000))

@@ -215,8 +215,7 @@ def test_wakes():
 
 def test_next_data_at_once():
     """After a probe with PROMPT the data behind it are acknowledged at once."""
-    peer = Peer(carry=1)
-    peer.connect(ASKS)
+    peer = Peer(carry=1).connected(ASKS)
     for flags, soon in ((0, False), (PROMPT, True)):
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         time.sleep(1e-9 * T_NS)
@@ -231,8 +230,7 @@ def test_answers_are_limited():
     """One probe is answered per T/64 at most, whatever T it claims; records of others join the next answer."""
     need_virtual_time()
     for version in 4, 6:
-        peer = Peer(version=version)
-        peer.connect(ASKS)
+        peer = Peer(version=version).connected(ASKS)
         time.sleep(1e-9 * T_NS)
         for ts in range(1, 101):
             peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
@@ -247,8 +245,7 @@ def test_answers_are_limited():
 
 def test_strangers_get_no_answer():
     """A probe gets no answer if TCP would not accept it, it has no record, or its peer announced no probes."""
-    peer = Peer()
-    peer.connect(ASKS)
+    peer = Peer().connected(ASKS)
     ours = option(FORWARD, [record(1, 5, 5)], SCALE, 1, PROMPT)
     for how in {"seq": peer.seq + (1 << 24)}, {"seq": peer.seq - 1}, \
             {"ack": peer.acked + 1}, {"ack": peer.acked - (1 << 30)}, {"bad_csum": True}:
@@ -261,8 +258,7 @@ def test_strangers_get_no_answer():
     expect("nothing to tell", peer.read_all(0.1), [])
     peer.send(ours)
     expect("an answer", len(of_type(ECHO, peer.read_all(0.1))), 1)
-    peer = Peer()
-    peer.connect()
+    peer = Peer().connected()
     peer.send(ours)
     expect("answers to who does not probe", peer.read_all(0.1), [])
 

@@ -34,8 +34,7 @@ def word(raw):
 
 def requester(caps=BOTH):
     """Return a peer that can send requests, with these capabilities."""
-    peer = Peer()
-    peer.connect(syn_option(caps=caps))
+    peer = Peer().connected(syn_option(caps=caps))
     return peer
 
 

@@ -54,8 +54,7 @@ def test_who_asks():
 
 
 def test_told_beside_an_echo():
-    peer = Peer(base_rtt_ns=100000000)
-    peer.connect(WANTS)
+    peer = Peer(base_rtt_ns=100000000).connected(WANTS)
     expect("first", ask(peer, 1000), ([ECHO, REPORT], [1]))
     expect("within T", ask(peer, 2000), ([ECHO], []))
     peer.ns.run("sleep", "0.2")
@@ -64,8 +63,7 @@ def test_told_beside_an_echo():
 
 def test_not_told():
     """A peer that did not request reports gets none."""
-    peer = Peer(n_flows=0)
-    peer.connect(syn_option(caps=CAP_TELEMETRY))
+    peer = Peer(n_flows=0).connected(syn_option(caps=CAP_TELEMETRY))
     expect("answer", ask(peer, 1000), ([ECHO], []))
     expect("report_sent", peer.ns.counters()["report_sent"], 0)
 

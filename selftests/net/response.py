@@ -281,8 +281,7 @@ def test_with_flags():
 def test_not_agreed():
     """A response is ignored on a connection that did not agree, and under another congestion control."""
     for cc, ours in ("hpcc", b""), ("cubic", syn_option()):
-        peer = Peer()
-        peer.connect(ours, cc=cc)
+        peer = Peer().connected(ours, cc=cc)
         peer.sock.send(bytes(3000))
         first = peer.acked
         peer.take()
@@ -323,8 +322,7 @@ def test_no_answer():
     """Neither an ACK nor a RST replies to a response, in any state of a connection and from a closed port."""
     for version in 4, 6:
         for cc in "hpcc", "cubic":
-            peer = Peer(version, cc=cc)
-            peer.connect(syn_option() if cc == "hpcc" else b"")
+            peer = Peer(version, cc=cc).connected(syn_option() if cc == "hpcc" else b"")
             peer.sock.send(b"x" * 100)
             first = peer.acked
             peer.take()
@@ -364,8 +362,7 @@ def test_while_it_opens():
         expect("SYN_SENT, our SYN", answers(peer, peer.acked - 1), [])
         peer.answer()
         expect("runs", peer.cc(), "hpcc")
-        peer = Peer(version)
-        peer.listen()
+        peer = Peer(version).listening()
         peer.start_accept()
         expect("SYN_RECV", answers(peer, peer.acked), [])
         peer.accepted()

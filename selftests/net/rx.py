@@ -96,8 +96,7 @@ def test_who_asks():
     for where, caps, ecn, carry, asks in ((1, COMPUTES, True, 0, True), (0, COMPUTES, True, 0, False),
                                           (1, syn_option(), True, 0, False),
                                           (1, COMPUTES, False, 0, False), (1, COMPUTES, True, 1, False)):
-        peer = Peer(ecn=ecn, where=where, carry=carry)
-        peer.connect(caps)
+        peer = Peer(ecn=ecn, where=where, carry=carry).connected(caps)
         peer.sock.send(bytes(10000))
         found = reports(peer.read_all(0.001), PARAMETERS)
         expect(f"where {where} ecn {ecn} carry {carry} caps {caps}", bool(found), asks)
@@ -264,16 +263,14 @@ def test_bad_windows():
 def test_not_agreed():
     """Windows that were not requested, and parameters without an offer, are ignored."""
     for how in {"where": 0}, {"where": 1, "carry": 1}:
-        peer = Peer(ecn=True, **how)
-        peer.connect(COMPUTES)
+        peer = Peer(ecn=True, **how).connected(COMPUTES)
         peer.sock.send(b"x")
         peer.take()
         before = peer.flow()["W"]
         peer.send(window(0.1, 1))
         expect("unagreed_ignored", peer.ns.counters()["unagreed_ignored"], 1)
         expect("W", peer.flow()["W"], before)
-    peer = Peer(ecn=True, where=1)
-    peer.connect(syn_option())
+    peer = Peer(ecn=True, where=1).connected(syn_option())
     for sent in window(0.1, 1), words(*parameters()):
         peer.send(sent, b"x", ecn=ECT)
     expect("unagreed_ignored", peer.ns.counters()["unagreed_ignored"], 2)
