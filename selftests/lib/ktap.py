@@ -137,16 +137,21 @@ def run(tests):
     sys.exit(results.failed)
 
 
-def each(*values):
-    """Make one test of a function for each of these strings, which is its argument and the end of the test's name."""
+def cases(**named):
+    """Make one test of a function for each name, which calls the function with these arguments."""
     def make(function):
-        for value in values:
-            def test(value=value):
-                function(value)
-            test.__name__ = f"test_{function.__name__}_{value}"
+        for name, args in named.items():
+            def test(args=args):
+                function(*args)
+            test.__name__ = f"test_{name}"
             function.__globals__[test.__name__] = test
         return function
     return make
+
+
+def each(*values):
+    """Make one test of a function for each of these strings, which is its argument and the end of the test's name."""
+    return lambda function: cases(**{f"{function.__name__}_{value}": (value,) for value in values})(function)
 
 
 def main(module=None, modules=(), commands=()):

@@ -7,7 +7,7 @@ at least half of cubic's goodput on the same path.
 
 
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main
+from lib.ktap import cases, expect, expect_in, main
 from lib.path import MBPS, Path
 from lib.tcp import goodput_mbps, pattern, transfer
 
@@ -39,6 +39,12 @@ def mean_goodput(cc, how):
     return total / ROUNDS
 
 
+# Of the bursts of loss, two packets in a row are lost on average. The bad state lasts for a number of packets and
+# not for a time: a longer one would cause many timeouts. Checksums detect the corruption, of the payload and of our
+# option alike.
+@cases(loss=("loss 1%",), bursts_of_loss=("loss gemodel 0.5% 50%",), duplicates=("duplicate 5%",),
+       reordering=("delay 100us reorder 95% 25%",), corruption=("corrupt 0.5%",),
+       everything_at_once=("delay 50us 20us loss 0.5% duplicate 1% corrupt 0.2%",))
 def no_worse_than_half_of_cubic(how):
     cubic = mean_goodput("cubic", how)
     for cc in "hpcc", "ldcp":
@@ -46,33 +52,6 @@ def no_worse_than_half_of_cubic(how):
         print(f"# {how}: {cc} {goodput:.0f} Mbit/s, cubic {cubic:.0f}")
         if virtual_time():
             expect_in(f"{cc} against cubic's {cubic:.0f} Mbit/s", goodput, cubic / 2, MBPS)
-
-
-def test_loss():
-    no_worse_than_half_of_cubic("loss 1%")
-
-
-def test_bursts_of_loss():
-    # Two packets in a row are lost on average. The bad state lasts for a number of packets and not
-    # for a time: a longer one would cause many timeouts.
-    no_worse_than_half_of_cubic("loss gemodel 0.5% 50%")
-
-
-def test_duplicates():
-    no_worse_than_half_of_cubic("duplicate 5%")
-
-
-def test_reordering():
-    no_worse_than_half_of_cubic("delay 100us reorder 95% 25%")
-
-
-def test_corruption():
-    """Checksums detect the corruption, of the payload and of our option alike."""
-    no_worse_than_half_of_cubic("corrupt 0.5%")
-
-
-def test_everything_at_once():
-    no_worse_than_half_of_cubic("delay 50us 20us loss 0.5% duplicate 1% corrupt 0.2%")
 
 
 def test_both_ways_at_once():

@@ -10,7 +10,7 @@ import random
 import subprocess
 
 from lib.frames import THREE, cable, from_host
-from lib.ktap import Skip, expect, main
+from lib.ktap import Skip, cases, expect, main
 
 LINK, DEVICE = "rate 10mbit limit 1mb", "limit 1mb"
 SEG_BYTES, HEAD_BYTES = 1000, 54 + len(THREE)
@@ -146,38 +146,20 @@ def test_replaced_while_packets_wait():
             through(wire, "own", False)
 
 
+# htb puts a class to sleep when its queue is empty; drr gives a class its turn for as long as it has packets; netem
+# passes a packet to its child only when netem itself is dequeued; tbf peeks at a packet before it dequeues it.
+@cases(below_htb=("htb", "default 1",
+                  "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514"),
+       below_drr=("drr", "", "class add parent 9: classid 9:1 drr",
+                  "filter add parent 9: protocol all prio 1 matchall classid 9:1"),
+       below_prio=("prio", "bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"),
+       below_netem=("netem", "delay 1ms limit 1000"), below_tbf=("tbf", "rate 8mbit burst 70kb limit 1mb"))
 def below(kind, options, *more):
     """Send packets through a few children below a parent of this kind."""
     above = [f"qdisc add root handle 9: {kind} {options}", *more]
     wire = cable()
     for ours in LINK, DEVICE:
         try_children(wire, ours, FEW, above, "parent 9:1")
-
-
-def test_below_htb():
-    """htb puts a class to sleep when its queue is empty."""
-    below("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514")
-
-
-def test_below_drr():
-    """drr gives a class its turn for as long as it has packets."""
-    below("drr", "", "class add parent 9: classid 9:1 drr",
-          "filter add parent 9: protocol all prio 1 matchall classid 9:1")
-
-
-def test_below_prio():
-    """prio does nothing but dequeue from its child."""
-    below("prio", "bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
-
-
-def test_below_netem():
-    """netem passes a packet to its child only when netem itself is dequeued."""
-    below("netem", "delay 1ms limit 1000")
-
-
-def test_below_tbf():
-    """tbf peeks at a packet before it dequeues it."""
-    below("tbf", "rate 8mbit burst 70kb limit 1mb")
 
 
 main(modules=["sch_hpcc"])

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from lib.kernel import virtual_time, watches_itself
-from lib.ktap import compiled, defer, expect, expect_in, main
+from lib.ktap import cases, compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.tcp import pattern, transfer
 
@@ -140,6 +140,9 @@ class Ways:
         return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", output)}
 
 
+@cases(wire=("wire", "", "--stamp"), wire_that_shapes_and_marks=("wire", MARKING, "--stamp", "--mark"),
+       wire_whole_gso=("wire", "no-split-gso", "--stamp"), tun=("tun", MARKING, "--stamp", "--mark"),
+       bridge=("bridge", MARKING, "--stamp", "--mark"), router=("router", MARKING, "--stamp", "--mark"))
 def through(kind, how, *options, above=""):
     """Send one share of all packets through a port, and check its counters."""
     ways = Ways(kind, how, above)
@@ -170,18 +173,6 @@ def through(kind, how, *options, above=""):
         expect_in("marked", got["marked"], got["frames"] // 20, got["arrived"])
 
 
-def test_wire():
-    through("wire", "", "--stamp")
-
-
-def test_wire_that_shapes_and_marks():
-    through("wire", MARKING, "--stamp", "--mark")
-
-
-def test_wire_whole_gso():
-    through("wire", "no-split-gso", "--stamp")
-
-
 def test_wire_other_kind():
     through("wire", "kind 254", "--stamp", "--kind=254")
     through("wire", "nostamp")
@@ -208,18 +199,7 @@ def test_wire_that_drops():
     expect("left behind", (stats["backlog"], stats["qlen"]), (0, 0))
 
 
-def test_tun():
-    through("tun", MARKING, "--stamp", "--mark")
-
-
-def test_bridge():
-    through("bridge", MARKING, "--stamp", "--mark")
-
-
-def test_router():
-    through("router", MARKING, "--stamp", "--mark")
-
-
+@cases(host_ipv4=(4,), host_ipv6=(6,))
 def host(version):
     """Connections of several kinds transfer data while random packets are sent to both of their ends."""
     pair = Pair(version, qdisc="hpcc rate 1gbit delay 20us marking ldcp")
@@ -260,14 +240,6 @@ def host(version):
                      "checksum_ignored", "window_ignored", "unagreed_ignored",
                      "bad_hop_ignored"):
             expect_in(name, counters.get(name, 0), 1, 1 << 40)
-
-
-def test_host_ipv4():
-    host(4)
-
-
-def test_host_ipv6():
-    host(6)
 
 
 main(modules=["sch_hpcc", "tcp_ldcp"])

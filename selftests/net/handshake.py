@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
+from lib.ktap import Skip, cases, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
                         ours_in, sane, syn_option)
@@ -51,6 +51,7 @@ def handshake(pair, carried, names, **how):
     compare(pair, pair.connect(**how), sniffer, carried, names)
 
 
+@cases(both_ipv4=(4,), both_ipv6=(6,))
 def both(version):
     """Both ends run hpcc: they agree."""
     pair = Pair(version)
@@ -69,14 +70,6 @@ def both(version):
     for ns in (pair.c, pair.s):
         expect("syn_sent", ns.counters()["syn_sent"], 1)
         expect("not_agreed", ns.counters()["not_agreed"], 0)
-
-
-def test_both_ipv4():
-    both(4)
-
-
-def test_both_ipv6():
-    both(6)
 
 
 def test_both_without_checksum_offload():

@@ -8,7 +8,7 @@ import socket
 import time
 
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.ktap import cases, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet
 from lib.packet import FIN, PSH, SYN, Sniffer, data_segments, sane
 from lib.peer import T_NS, LdcpFlow
@@ -89,6 +89,7 @@ def test_send_buffer_follows():
 
 # ---- Packets sent as Not-ECT --------------------------------------------------------
 
+@cases(first_rtt_ipv4=(4,), first_rtt_ipv6=(6,))
 def first_rtt(version, offload=True):
     """Check the ECN fields of all segments of a connection, from the handshake to the FIN."""
     pair = Pair(version, cc=("ldcp", "ldcp"), offload=offload, delay=DELAY, ldcp={"iw": 10})
@@ -121,14 +122,6 @@ def first_rtt(version, offload=True):
 def pair_mss(version):
     """Return the MSS for an MTU of 1500, with timestamps."""
     return MSS if version == 4 else MSS - 20
-
-
-def test_first_rtt_ipv4():
-    first_rtt(4)
-
-
-def test_first_rtt_ipv6():
-    first_rtt(6)
 
 
 def test_first_rtt_without_offload():
@@ -406,41 +399,24 @@ def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twic
     return flow
 
 
-def test_loss_in_the_middle():
-    """cw becomes the number of packets before the gap."""
-    lossy({8}, 8, within=1.1)
-    lossy({8}, 8, within=1.1, version=6)
-    lossy({5, 6, 7}, 5, within=2.1)
+MIDDLE, END = {8}, set(range(10, 19))
+NO_STAMPS = {"timestamps": False}
 
 
-def test_loss_of_the_first():
-    """Without any packet in order cw becomes one."""
-    lossy({0}, 1, within=1.1)
-
-
-def test_loss_of_all_but_the_tail():
-    """The ACK of the last packet reveals the loss, whose retransmission starts with one segment."""
-    lossy(set(range(19)), 1, within=20)
-    lossy(set(range(4)), 1, message=5, within=8)
-
-
-def test_loss_of_all_but_the_ends():
-    lossy(set(range(1, 19)), 1, within=20)
-    lossy(set(range(10, 19)), 10, within=3)
-
-
-def test_loss_of_every_second():
-    lossy(set(range(1, 19, 2)), 1, within=12)
-
-
-def test_loss_without_timestamps():
-    lossy({8}, 8, within=1.1, timestamps=False)
-    lossy(set(range(10, 19)), 10, within=3, timestamps=False)
-
-
-def test_loss_behind_what_came():
-    """The loss is detected before the packets behind it left: they do not count as in flight for long."""
-    lossy({3} | set(range(8, 19)), 3, within=8)
+# A message's lost packets, cw, round trips: cw becomes the number of packets before the gap, or one. If only the tail
+# arrives, its ACK reveals the loss, whose retransmission starts with one segment. A loss is detected before the
+# packets behind it left: they do not count as in flight for long.
+@cases(loss_in_the_middle=((MIDDLE, 8, 1.1), (MIDDLE, 8, 1.1, {"version": 6}), ({5, 6, 7}, 5, 2.1)),
+       loss_of_the_first=(({0}, 1, 1.1),),
+       loss_of_all_but_the_tail=((set(range(19)), 1, 20), (set(range(4)), 1, 8, {"message": 5})),
+       loss_of_all_but_the_ends=((set(range(1, 19)), 1, 20), (END, 10, 3)),
+       loss_of_every_second=((set(range(1, 19, 2)), 1, 12),),
+       loss_without_timestamps=((MIDDLE, 8, 1.1, NO_STAMPS), (END, 10, 3, NO_STAMPS)),
+       loss_behind_what_came=(({3} | set(range(8, 19)), 3, 8),))
+def losses(*messages):
+    """Send these messages."""
+    for lost, cw, within, *how in messages:
+        lossy(lost, cw, within=within, **(how[0] if how else {}))
 
 
 def test_everything_lost():

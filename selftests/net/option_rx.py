@@ -10,7 +10,7 @@ import struct
 import time
 
 from lib.kernel import virtual_time
-from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.ktap import cases, defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
                         Segment, addresses, identity, option, ours_in, record, syn_option, with_csum)
@@ -628,6 +628,7 @@ def random_option(rng):
     return bytes(raw)
 
 
+@cases(random_ipv4=(4,), random_ipv6=(6,))
 def storm(version):
     """Thousands of segments carry random options: the window stays within its bounds, and the data arrive."""
     rng = random.Random(version)
@@ -666,14 +667,6 @@ def storm(version):
     for name in ("malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
                  "echo_received", "forward_received", "path_changes"):
         expect(f"{name} moved", name in moved, True)
-
-
-def test_random_ipv4():
-    storm(4)
-
-
-def test_random_ipv6():
-    storm(6)
 
 
 def test_fragments():

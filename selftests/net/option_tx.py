@@ -10,7 +10,7 @@ import struct
 import time
 
 from lib.kernel import virtual_time
-from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
+from lib.ktap import Skip, cases, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet, no_errors
 from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN,
                         Sniffer, data_segments, identity, option, ours_in, record, sane, syn_option)
@@ -52,16 +52,12 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
     no_errors(pair)
 
 
-def test_ipv4():
+@cases(ipv4=(4,), ipv6=(6,))
+def whole_connections(version):
+    """Run connections with and without offload and timestamps."""
     for offload in True, False:
         for timestamps in True, False:
-            whole_connection(4, offload, timestamps)
-
-
-def test_ipv6():
-    for offload in True, False:
-        for timestamps in True, False:
-            whole_connection(6, offload, timestamps)
+            whole_connection(version, offload, timestamps)
 
 
 def test_mtu():

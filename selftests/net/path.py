@@ -10,12 +10,13 @@ import threading
 import time
 
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, expect_rate, main, need_virtual_time
+from lib.ktap import cases, expect, expect_in, expect_rate, main, need_virtual_time
 from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane
 from lib.path import MBPS, Path, uses_telemetry
 from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
 
+@cases(whole_way_ipv4=(4,), whole_way_ipv6=(6,))
 def whole_way(version):
     """W follows the slowest link, one of two; the identities of both are known, and nothing is dropped."""
     path = Path(version, sample=0, max_stage=5)
@@ -47,14 +48,6 @@ def whole_way(version):
     expect("hops", {opt.hops for opt in filled}, {2})
     expect("records", {tuple(rec["hop"] for rec in opt.records) for opt in filled}, {(1, 2, 0)})
     path.no_errors()
-
-
-def test_whole_way_ipv4():
-    whole_way(4)
-
-
-def test_whole_way_ipv6():
-    whole_way(6)
 
 
 def test_both_ways():
