@@ -297,9 +297,7 @@ def no_memory(*spaces):
 
 
 def test_coming_back():
-    """A connection that agreed returns to hpcc without memory: it runs classic. Later it gets
-    memory.
-    """
+    """A connection that agreed returns to hpcc without memory: it runs classic. Later it gets memory."""
     path = Path(switches=1)
     client, server = path.connect()
     set_cc(client, "cubic")
@@ -333,8 +331,7 @@ def test_handshake():
                 break
             space += 256
         print(f"# IPv{version}: {no_memory(path.a, path.b)} faults, {space} bytes")
-        expect("who ran what", seen, {("hpcc", "hpcc"), ("hpcc-classic", "hpcc"),
-                                      ("hpcc", "hpcc-classic")})
+        expect("who ran what", seen, {("hpcc", "hpcc"), ("hpcc-classic", "hpcc"), ("hpcc", "hpcc-classic")})
 
 
 def test_ldcp_needs_nothing():
@@ -403,9 +400,7 @@ def test_port():
 
 
 def request(sock, index, kind, options=b""):
-    """Request a qdisc, or a change of it. Return 0 or the error; None if there was no memory for
-    the answer.
-    """
+    """Request a qdisc, or a change of it. Return 0 or the error; None if there was no memory for the answer."""
     body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000, TC_H_ROOT, 0) + \
         attr(TCA_KIND, kind + b"\0") + (attr(TCA_OPTIONS | NLA_F_NESTED, options) if options else b"")
     try:
@@ -420,9 +415,7 @@ def request(sock, index, kind, options=b""):
 
 
 def test_port_is_made():
-    """Each allocation of a request fails once: the port has its old configuration or the requested
-    one.
-    """
+    """Each allocation of a request fails once: the port has its old configuration or the requested one."""
     ns = Netns()
     ns.ip("link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up")
     with ns:
@@ -458,8 +451,7 @@ def test_port_is_made():
           Nth(range_of("__sys_sendto")).each(lambda: request(sock, index, b"hpcc"), made))
     ns.tc("qdisc add dev eth0 root hpcc limit 1mb")
     limits.append(port()[0]["options"]["limit"])
-    print("# change: %d failed it, %d did not" %
-          Nth(range_of("__sys_sendto")).each(change, changed))
+    print("# change: %d failed it, %d did not" % Nth(range_of("__sys_sendto")).each(change, changed))
 
 
 def expect_error(error):

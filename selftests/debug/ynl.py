@@ -21,9 +21,7 @@ def ynl(ns, *words):
 
 
 def test_flows():
-    """ynl returns one flow and all flows, with identities of links, with the values of our own
-    reader.
-    """
+    """ynl returns one flow and all flows, with identities of links, with the values of our own reader."""
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     client, server = path.connect()

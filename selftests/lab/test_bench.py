@@ -1,9 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""bench-core, bench-ldcp, bench-lab: figures, verdicts and cases.
-
-Prints KTAP. test_bench.py NAME... runs only tests whose names contain a NAME.
-"""
+"""bench-core, bench-ldcp, bench-lab: figures, verdicts and cases."""
 
 import importlib.machinery
 import importlib.util
@@ -40,10 +37,8 @@ class Bench(unittest.TestCase):
     def test_verdicts(self):
         least = bench.Figure("f", None, bench.ratio, least=0.97)
         most = bench.Figure("f", None, bench.number, most=lambda run: 10 * run)
-        self.assertEqual([least.verdict(v) for v in (0.97, 0.969, None)],
-                         ["met", "missed", "missed"])
-        self.assertEqual([most.verdict(v, 2) for v in (0, 20, 21, None)],
-                         ["met", "met", "missed", "missed"])
+        self.assertEqual([least.verdict(v) for v in (0.97, 0.969, None)], ["met", "missed", "missed"])
+        self.assertEqual([most.verdict(v, 2) for v in (0, 20, 21, None)], ["met", "met", "missed", "missed"])
         self.assertEqual((most.target(2), least.target()), ("<= 20", ">= 0.970"))
         self.assertEqual(bench.Figure("f", None, bench.us).verdict(None), "")
         self.assertEqual(least.show(None), "unfinished")
@@ -153,8 +148,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(sweep.BASE[name] * 1000, int(default), name)
         mark = (TOP / "qdisc/core/mark.c").read_text(encoding="utf-8")
         for name in sweep.TIMES:
-            self.assertEqual(sweep.BASE[name],
-                             int(re.search(rf"hpcc_{name}_ns = (\d+);", mark)[1]), name)
+            self.assertEqual(sweep.BASE[name], int(re.search(rf"hpcc_{name}_ns = (\d+);", mark)[1]), name)
         stored = json.loads(sweep.STORED.read_text(encoding="utf-8"))
         self.assertEqual(stored["defaults"], sweep.BASE)
         self.assertEqual(set(stored["figures"]), {metric.title for metric in sweep.METRICS})
@@ -169,4 +163,4 @@ class Bench(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,14 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""run.sh: start, limits and end of guests.
-
-Prints KTAP. test_boot.py NAME... runs only tests whose names contain a NAME.
-"""
+"""run.sh: start, limits and end of guests."""
 
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -26,7 +22,7 @@ class Boot(unittest.TestCase):
 
     @staticmethod
     def guest(*args, **kwargs):
-        return subprocess.run([RUN, *args], capture_output=True, text=True, check=False, **kwargs)
+        return unittests.run(RUN, *args, **kwargs)
 
     def test_status(self):
         done = self.guest("sh", "-c", "echo out; exit 41")
@@ -121,4 +117,4 @@ class Boot(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,9 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab, hpcc-paper, compare-ns3 and modules.sh: errors, interrupts and usage of commands, without a guest.
-
-Prints KTAP. test_commands.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-lab, hpcc-paper, compare-ns3 and modules.sh: errors, interrupts and usage of commands, without a guest."""
 
 import fcntl
 import os
@@ -93,14 +90,13 @@ class Commands(unittest.TestCase):
 
     def test_usage_is_one_line(self):
         for name in self.NAMES:
-            done = subprocess.run([str(TOP / "scripts" / name), "--nonsense"], capture_output=True, text=True,
-                                  check=False)
+            done = unittests.run(str(TOP / "scripts" / name), "--nonsense")
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_no_stdout(self):
         for name in self.NAMES:
-            done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere", "nothere"],
-                                  capture_output=True, text=True, check=False)
+            done = unittests.run("sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere",
+                                 "nothere")
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
 
@@ -143,4 +139,4 @@ class Modules(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

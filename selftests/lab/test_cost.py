@@ -108,8 +108,7 @@ def samples__missing():
     expect("nothing", none.gbps(), None)
     expect("a counter of no host", cost.Samples([sample()]).counter("hpcc_x"), None)
     expect("no segments", cost.Samples([sample(segments=0)]).counter("acks"), None)
-    expect("two of three", cost.Samples([sample(acks=n) for n in (2, 6)] + [{}])
-           .counter("acks"), 0.4)
+    expect("two of three", cost.Samples([sample(acks=n) for n in (2, 6)] + [{}]).counter("acks"), 0.4)
     expect("a dash", cost.spell(None), "-")
     expect("beside", cost.comparison(0.5, None, True), "- > 0.50")
 

@@ -1,17 +1,11 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab: short runs in a guest.
-
-Prints KTAP. test_guest.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-lab: short runs in a guest."""
 
 import json
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
 from pathlib import Path
 
 from lab.run import runner
@@ -24,21 +18,18 @@ RUN = str(TOP / "scripts/uml/run.sh")
 setUpModule = unittests.allow_interrupts
 
 
-class Guest(unittest.TestCase):
+class Guest(unittests.SharedCase):
     """Short runs in User Mode Linux."""
 
     @classmethod
     def setUpClass(cls):
-        cls.directory = tempfile.mkdtemp(prefix="hpcc-test-lab-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        super().setUpClass()
         cls.file = Path(cls.directory, "small.toml")
         cls.file.write_text(SMALL, encoding="utf-8")
 
     def lab(self, out, *args, command="run", status=0):
-        done = subprocess.run([LAB, command, str(self.file), "--out", f"{self.directory}/{out}",
-                               *args], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done
+        return unittests.ran(self, LAB, command, str(self.file), "--out", f"{self.directory}/{out}", *args,
+                             status=status)
 
     def results(self, out):
         data = json.loads(Path(self.directory, out, "results.json").read_text(encoding="utf-8"))
@@ -73,8 +64,7 @@ class Guest(unittest.TestCase):
                        "bash", "-c", self.ELSEWHERE, "elsewhere", cache, home, *command]
         else:
             command = ["env", f"TMPDIR={home}/tmp", "LANG=de_DE.UTF-8", *command]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=home)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = unittests.ran(self, *command, cwd=home)
         return "elsewhere/out"
 
     def test_repeatable(self):
@@ -172,8 +162,7 @@ class Guest(unittest.TestCase):
         given = ("qdisc.kmin=10KB", "--set", "qdisc.kmax=20KB", "--set", "qdisc.pmax=0.5",
                  "--set", "qdisc.knonect=30KB")
         got = port(*given, "--cc", "dctcp")
-        self.assertEqual(got["marking"], {"kmin": 10000, "kmax": 20000, "knonect": 30000,
-                                          "pmax": 0.5})
+        self.assertEqual(got["marking"], {"kmin": 10000, "kmax": 20000, "knonect": 30000, "pmax": 0.5})
         self.assertGreater(got["marks"], got["marks_kmax"])
         self.assertGreater(got["marks_kmax"], 0)
         self.assertEqual(got["drops"], 0)
@@ -250,8 +239,7 @@ class Guest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertNotIn("Traceback", done.stderr)
         self.assertTrue(Path(self.directory, "pipe/results.json").exists())
-        done = subprocess.run(argv, capture_output=True, text=True, check=False,
-                              env=os.environ | {"PYTHONIOENCODING": "ascii"})
+        done = unittests.run(*argv, env=os.environ | {"PYTHONIOENCODING": "ascii"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(r"\xb1", done.stdout)
 
@@ -259,9 +247,9 @@ class Guest(unittest.TestCase):
         """With responses, the peak and the p99 of the first 100 us of 64-to-1 are at most 70 % of those without."""
         figures = []
         for out, more in ("n", []), ("r", ["--set", "qdisc.respond=50KB"]):
-            done = subprocess.run([LAB, "run", str(TOP / "scripts/scenarios/incast64-100g.toml"), "--set",
-                                   "measure.from=0", "--set", "measure.until=100us", *more, "--out",
-                                   f"{self.directory}/{out}"], capture_output=True, text=True, check=False)
+            done = unittests.run(LAB, "run", str(TOP / "scripts/scenarios/incast64-100g.toml"), "--set",
+                                 "measure.from=0", "--set", "measure.until=100us", *more, "--out",
+                                 f"{self.directory}/{out}")
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(self.results(out))
             port = max(result["ports"], key=lambda port: port["queue_bytes_whole_run"]["max"])
@@ -281,8 +269,7 @@ class Guest(unittest.TestCase):
         made = Path(self.directory, "a/results.json")
 
         def again(path):
-            return subprocess.run([LAB, "rerun", str(path), "--out", f"{self.directory}/b"],
-                                  capture_output=True, text=True, check=False)
+            return unittests.run(LAB, "rerun", str(path), "--out", f"{self.directory}/b")
         done = again(made)
         self.assertEqual(done.stdout.splitlines()[-1], "hpcc, seed 3: the same", done.stderr)
         self.assertEqual((done.returncode, self.results("a")), (0, self.results("b")))
@@ -310,8 +297,7 @@ class Guest(unittest.TestCase):
                                                    "100000,1,0,400000\n", encoding="ascii")
         Path(self.directory, "w.toml").write_text(
             '[link]\nrate = "10Gbit"\n[workload]\nflows = "one.csv"\n', encoding="utf-8")
-        done = subprocess.run([LAB, "run", f"{self.directory}/w.toml", "--out", f"{self.directory}/w"],
-                              capture_output=True, text=True, check=False)
+        done = unittests.run(LAB, "run", f"{self.directory}/w.toml", "--out", f"{self.directory}/w")
         self.assertEqual(done.returncode, 0, done.stderr)
         for flow, most in zip(json.loads(self.results("w"))["flows"], (1.05, 1.2)):
             self.assertTrue(1 <= flow["slowdown"] < most, flow)
@@ -319,28 +305,23 @@ class Guest(unittest.TestCase):
     def test_places(self):
         """run and compare do not overwrite each other."""
         for command, path in ("run", "out/small-reno"), ("compare", "out/small"):
-            done = subprocess.run([LAB, command, str(self.file), "--cc", "reno"], check=False,
-                                  capture_output=True, text=True, cwd=self.directory)
+            done = unittests.run(LAB, command, str(self.file), "--cc", "reno", cwd=self.directory)
             self.assertIn(f"\n{path}/report.html\n", done.stdout, done.stderr)
 
     def test_build_date(self):
         """The build date is fixed, because the kernel mixes it into its random numbers and so into the results."""
-        done = subprocess.run([RUN, "uname", "-v"], capture_output=True, text=True, check=False)
+        done = unittests.run(RUN, "uname", "-v")
         self.assertIn("#1 Mon Nov 23 11:46:14 UTC 2026\n", done.stdout, done.stderr)
 
     def test_on_the_host(self):
         """--kernel host, in a guest with our modules loaded as the host."""
         tree = runner._output([str(runner.UML / "build.sh")], "kernel")
         tools = runner._output([str(runner.UML / "modules.sh"), tree], "modules")
-        done = subprocess.run(
-            [RUN, "--tree", tree, "--rw", self.directory, "--ro", tools,
-             "--module", f"{tools}/sch_hpcc.ko", "--module", f"{tools}/tcp_hpcc.ko",
-             "--env", f"TC_LIB_DIR={tools}", "--env", f"HPCC_TRAFFIC={tools}/hpcc-traffic",
-             "--env", f"HPCC_NETWORK={tools}/hpcc-network",
-             "python3", LAB, "run", str(self.file), "--kernel", "host",
-             "--out", f"{self.directory}/host"],
-            capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = unittests.ran(self, RUN, "--tree", tree, "--rw", self.directory, "--ro", tools, "--module",
+                             f"{tools}/sch_hpcc.ko", "--module", f"{tools}/tcp_hpcc.ko", "--env",
+                             f"TC_LIB_DIR={tools}", "--env", f"HPCC_TRAFFIC={tools}/hpcc-traffic", "--env",
+                             f"HPCC_NETWORK={tools}/hpcc-network", "python3", LAB, "run", str(self.file),
+                             "--kernel", "host", "--out", f"{self.directory}/host")
         got = json.loads(self.results("host"))
         self.assertRegex(got["kernel"], r"^host \d")
         self.assertGreater(got["ports"][2]["stamped"], 0)
@@ -354,11 +335,9 @@ class Guest(unittest.TestCase):
             ip netns exec a iperf3 -s -1 -D
             until ip netns exec a ss -lnt | grep -q 5201; do sleep 0.01; done
             iperf3 -c 10.0.0.2 -b 40M -t 1 -J"""
-        done = subprocess.run([RUN, "sh", "-c", script], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = unittests.ran(self, RUN, "sh", "-c", script)
         self.assertIn('"sum_received"', done.stdout)
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

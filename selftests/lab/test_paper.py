@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-paper: grids, their results, and a small grid that is killed and resumed.
-
-Prints KTAP. test_paper.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-paper: grids, their results, and a small grid that is killed and resumed."""
 
 import contextlib
 import fcntl
@@ -140,7 +137,7 @@ class Grid(unittest.TestCase):
 
     def test_exit_status(self):
         with files(GRID.replace("seeds = 2", "seeds = 0")) as directory:
-            done = subprocess.run([PAPER, "tiny.toml"], cwd=directory, capture_output=True, text=True, check=False)
+            done = unittests.run(PAPER, "tiny.toml", cwd=directory)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, r"^hpcc-paper: .*/tiny.toml: seeds = 0: [^\n]*\n$")
             self.assertFalse((directory / "out").exists())
@@ -335,8 +332,7 @@ class Workflow(unittest.TestCase):
             (directory / "o").mkdir()
             with open(directory / "o/lock", "w", encoding="ascii") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                done = subprocess.run([PAPER, "tiny.toml", "--out", "o"], cwd=directory, capture_output=True,
-                                      text=True, check=False)
+                done = unittests.run(PAPER, "tiny.toml", "--out", "o", cwd=directory)
         self.assertEqual(done.returncode, 1)
         self.assertIn("another hpcc-paper is at work", done.stderr)
 
@@ -374,4 +370,4 @@ class Workflow(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,12 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab: the files that execute a scenario: network, sysctls, flows.
-
-Prints KTAP. test_plan.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-lab: the files that execute a scenario: network, sysctls, flows."""
 
 import re
-import sys
 import unittest
 
 from lab.model import topology
@@ -54,8 +50,7 @@ class Plan(unittest.TestCase):
         self.assertNotIn(" stamp 1", made.files["network"])
         self.assertIn(" stamp 1", self.made().files["network"])
 
-    FLOWS = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"},
-             {"from": "h1", "to": "h2", "bytes": 1}]
+    FLOWS = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"}, {"from": "h1", "to": "h2", "bytes": 1}]
 
     def test_cc_of_a_flow(self):
         made = self.made(flow=self.FLOWS, topology={"hosts": 3}, cc={"alpha": 0.25, "eta": 0.9})
@@ -89,8 +84,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^qdisc (\S+) .* marking 1$", made.files["network"]), ["s0"] * 3)
         made = self.made(qdisc={"marking": "ldcp", "kmin": "10KB", "kmax": "20KB", "pmax": 0.25,
                                 "knonect": "1MB"})
-        self.assertIn(" marking 1 kmin 10000 kmax 20000 knonect 1000000 pmax 250000\n",
-                      made.files["network"])
+        self.assertIn(" marking 1 kmin 10000 kmax 20000 knonect 1000000 pmax 250000\n", made.files["network"])
 
     def test_above(self):
         made = self.made(qdisc={"above": "10KB"})
@@ -188,4 +182,4 @@ class Plan(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,17 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""[[run]]: programs of Debian that know nothing of the lab, and programs that fail.
-
-Prints KTAP. test_programs.py NAME... runs only tests whose names contain a NAME.
-"""
+"""[[run]]: programs of Debian that know nothing of the lab, and programs that fail."""
 
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
-import unittest
-from pathlib import Path
 
 from lib import unittests
 from lib.unittests import LAB, TOP
@@ -25,16 +16,10 @@ until = "1ms"
 """
 
 
-class Programs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directory = Path(tempfile.mkdtemp(prefix="hpcc-test-programs-"))
-        cls.addClassCleanup(shutil.rmtree, cls.directory)
-
+class Programs(unittests.SharedCase):
     def lab(self, path, name, *args, status=0):
-        done = subprocess.run([LAB, "run", str(path), "--cc", "hpcc", "--out", str(self.directory / name), *args],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        done = unittests.ran(self, LAB, "run", str(path), "--cc", "hpcc", "--out", str(self.directory / name),
+                             *args, status=status)
         return done.stderr
 
     def run_text(self, name, text, *args, status=0):
@@ -120,4 +105,4 @@ stop = "end"
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

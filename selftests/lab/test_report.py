@@ -1,17 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What reports and figures show, the files beside them, and hpcc-lab figures.
-
-Prints KTAP. test_report.py NAME... runs only tests whose names contain a NAME.
-"""
+"""What reports and figures show, the files beside them, and hpcc-lab figures."""
 
 import csv
 import json
 import math
 import re
 import subprocess
-import sys
-import tempfile
 import types
 import unittest
 from pathlib import Path
@@ -79,9 +74,7 @@ class Interval(unittest.TestCase):
 
 class Slowdown(unittest.TestCase):
     def test_seeds(self):
-        """Percentiles are computed per seed and then averaged; a size that a seed does not have is
-        omitted.
-        """
+        """Percentiles are computed per seed and then averaged; a size that a seed does not have is omitted."""
         got = results.seeds_slowdown([result(flows=hundred(1)), result(flows=hundred(3)),
                                       result(flows=[flow(0, 500, 20.0)])])
         count, percentiles = got[math.inf]
@@ -245,9 +238,7 @@ class Page(unittest.TestCase):
             [None, 5, None, 6, None], [None, None, 7, None, None]]))
 
     def test_errors(self):
-        """An axis has a low, a middle and a high label; a log axis has nothing below its lowest
-        value.
-        """
+        """An axis has a low, a middle and a high label; a log axis has nothing below its lowest value."""
         got, = data_of(page.chart(self.figure(figures.Line("a", [1], [5], [7]), y_range=(0.9, 10))))
         self.assertEqual(got["y"], [[[0.9, 5, 12]]])
 
@@ -266,12 +257,7 @@ class Page(unittest.TestCase):
         self.assertLess(sum(len(page.chart(figure)) for figure in made), 10**6)
 
 
-class Csv(unittest.TestCase):
-    def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.directory = Path(made.name)
-
+class Csv(unittests.Case):
     def read(self, name):
         with open(self.directory / name, encoding="ascii", newline="") as file:
             return list(csv.DictReader(file))
@@ -301,18 +287,15 @@ class Csv(unittest.TestCase):
         self.assertEqual([list(row) for row in rows[:2]], [[1, 1, 3, 1000], [2, 2, 3, 1000]])
 
 
-def has_matplotlib():
-    done = subprocess.run([PYTHON, "-c", "import matplotlib"], capture_output=True, check=False)
-    return not done.returncode
+needs_matplotlib = unittest.skipIf(unittests.run(PYTHON, "-c", "import matplotlib").returncode,
+                                   "needs python3-matplotlib")
 
 
-class Figures(unittest.TestCase):
+class Figures(unittests.Case):
     """hpcc-lab figures"""
 
     def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.directory = Path(made.name)
+        super().setUp()
         self.file = self.directory / "results.json"
 
     def write(self, data, series_of=None):
@@ -321,18 +304,16 @@ class Figures(unittest.TestCase):
             (self.directory / "series.json").write_text(json.dumps(series_of), encoding="utf-8")
 
     def figures(self, *more, python=PYTHON):
-        return subprocess.run([python, LAB, "figures", str(self.file), *more], capture_output=True,
-                              text=True, check=False)
+        return unittests.run(python, LAB, "figures", str(self.file), *more)
 
     def refused(self, says):
         done = self.figures()
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
         self.assertIn(says, done.stderr)
 
+    @needs_matplotlib
     def test_files(self):
         """compare with seeds gives equal bytes for equal input."""
-        if not has_matplotlib():
-            self.skipTest("needs python3-matplotlib")
         self.write({"runs": [result(name, n, hundred(n)) for name in ("hpcc", "dctcp") for n in (1, 2)]},
                    {"hpcc": series(), "dctcp": series()})
         names = sorted(f"{name}.{kind}" for kind in ("svg", "pdf")
@@ -348,10 +329,9 @@ class Figures(unittest.TestCase):
         self.assertNotIn("<dc:date>", text)
         self.assertNotIn(b"CreationDate", (self.directory / "a/fct.pdf").read_bytes())
 
+    @needs_matplotlib
     def test_one_run(self):
         """Without --out the figures are written beside results.json."""
-        if not has_matplotlib():
-            self.skipTest("needs python3-matplotlib")
         self.write(result(), series())
         done = self.figures()
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -380,32 +360,28 @@ class Figures(unittest.TestCase):
         (self.directory / "series.json").write_text("{", encoding="utf-8")
         self.refused("series.json: is not JSON")
 
+    @needs_matplotlib
     def test_out(self):
-        if not has_matplotlib():
-            self.skipTest("needs python3-matplotlib")
         self.write(result(), series())
         done = self.figures("--out", f"{self.file}/x")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
+    @needs_matplotlib
     def test_keeps_old_files(self):
         """If one figure cannot be written, none is."""
-        if not has_matplotlib():
-            self.skipTest("needs python3-matplotlib")
         self.write(result(), series())
         (self.directory / "queue-cdf.svg").write_text("old", encoding="utf-8")
         (self.directory / "rate.pdf").mkdir()
         self.refused("rate.pdf is a directory")
         self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
         (self.directory / "rate.pdf").rmdir()
-        done = subprocess.run(["prlimit", "--fsize=9000", PYTHON, LAB, "figures", str(self.file)],
-                              capture_output=True, text=True, check=False)
+        done = unittests.run("prlimit", "--fsize=9000", PYTHON, LAB, "figures", str(self.file))
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
         self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
         self.assertEqual([path.name for path in self.directory.glob(".new*")], [])
 
+    @needs_matplotlib
     def test_full_stdout(self):
-        if not has_matplotlib():
-            self.skipTest("needs python3-matplotlib")
         self.write(result(), series())
         with open("/dev/full", "w", encoding="ascii") as full:
             done = subprocess.run([PYTHON, LAB, "figures", str(self.file)], stdout=full, stderr=subprocess.PIPE,
@@ -415,4 +391,4 @@ class Figures(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,18 +1,11 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab and compare-ns3: results.json, the comparison with ns-3, and reports.
-
-Prints KTAP. test_results.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-lab and compare-ns3: results.json, the comparison with ns-3, and reports."""
 
 import json
 import math
 import re
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 from lab.model import scenario, topology
 from lab.setup import plan
@@ -30,8 +23,7 @@ class Results(unittest.TestCase):
 
     def test_percentiles(self):
         hist = {"0": 50, "1": 45, "16": 4, "24": 1}
-        self.assertEqual(results.queue_figures(hist, 2100),
-                         {"p50": 0, "p95": 127, "p99": 1151, "max": 2100})
+        self.assertEqual(results.queue_figures(hist, 2100), {"p50": 0, "p95": 127, "p99": 1151, "max": 2100})
         self.assertEqual(results.queue_figures({}, 0), {"p50": 0, "p95": 0, "p99": 0, "max": 0})
         self.assertEqual(results.queue_figures({str(results.BUCKETS - 1): 1}, 10**8)["p50"], 10**8)
 
@@ -81,8 +73,7 @@ class Results(unittest.TestCase):
         self.assertEqual([got["ports"][0][key] for key in
                           ("drops", "drops_ect", "drops_knonect", "marks", "marks_kmax")],
                          [3, 1, 2, 7, 5])
-        self.assertEqual(got["ports"][0]["marking"],
-                         {"kmin": 10, "kmax": 20, "knonect": 30, "pmax": 0.25})
+        self.assertEqual(got["ports"][0]["marking"], {"kmin": 10, "kmax": 20, "knonect": 30, "pmax": 0.25})
         for key in ("queue_bytes", "queue_bytes_whole_run"):
             self.assertEqual(set(got["ports"][0][key]), {"p50", "p95", "p99", "max"})
 
@@ -107,8 +98,7 @@ class Results(unittest.TestCase):
         records = results.Records("")
         records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0}
                          for i, ns in enumerate(done)}
-        records.samples = [{"t_ns": us * 1000, "values": values}
-                           for us, values in samples.items()]
+        records.samples = [{"t_ns": us * 1000, "values": values} for us, values in samples.items()]
         return records
 
     def test_fairness(self):
@@ -133,13 +123,11 @@ class Results(unittest.TestCase):
         self.assertIsNone(results.fairness(made, coarse, 0, 4000000))
 
     def test_endless_goodput(self):
-        made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}],
-                     measure={"until": "3ms"})
+        made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}], measure={"until": "3ms"})
         records = self.records([None], {})
         records.flows[0]["window"] = [1000, 7000]
         got = results._flow(made.flows[0], topology.Topology(made), records, 500000, 2500000)
-        self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]),
-                         (None, None, 24 * 10**6))
+        self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]), (None, None, 24 * 10**6))
 
     def test_series(self):
         made = build()
@@ -158,17 +146,16 @@ class Results(unittest.TestCase):
                                "all": (102, 49, 95, 99)})
 
 
-class Ns3(unittest.TestCase):
+class Ns3(unittests.Case):
     """Comparison of the same flows in ns-3 and here."""
 
     def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.list = Path(made.name, "flows.csv")
+        super().setUp()
+        self.list = self.directory / "flows.csv"
         self.list.write_text("start_ns,from,to,bytes,ns3_fct_ns,ns3_alone_ns\n"
                              "100,0,1,500,4000,4000\n100,0,1,500,5000,4000\n"
                              "200,1,2,2000000,9000,3000\n", encoding="utf-8")
-        self.results = Path(made.name, "results.json")
+        self.results = self.directory / "results.json"
         self.flows = [self.flow(0, 0.1, "h0", "h1", 500, 5.0, 1.0),
                       self.flow(1, 0.1, "h0", "h1", 500, 6.0, 1.2),
                       self.flow(2, 0.2, "h1", "h2", 2000000, 8.0, 2.0)]
@@ -184,8 +171,7 @@ class Ns3(unittest.TestCase):
 
     def compare(self, text, status):
         self.results.write_text(text, encoding="utf-8")
-        done = subprocess.run([str(TOP / "scripts/compare-ns3"), str(self.results), str(self.list)],
-                              capture_output=True, text=True, check=False)
+        done = unittests.run(str(TOP / "scripts/compare-ns3"), str(self.results), str(self.list))
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
@@ -249,7 +235,7 @@ class Ns3(unittest.TestCase):
 
     def test_help(self):
         for args, status in (["--help"], 0), ([], 2), (["x"], 2), (["--nonsense"], 2):
-            done = subprocess.run([str(TOP / "scripts/compare-ns3"), *args], capture_output=True, text=True, check=False)
+            done = unittests.run(str(TOP / "scripts/compare-ns3"), *args)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (status, int(status > 0)))
             self.assertEqual("FLOWS.csv" in done.stdout, not status)
 
@@ -261,8 +247,7 @@ class Report(unittest.TestCase):
         planned = plan.Plan(made, net)
         records = results.Records(Results.lines())
         result = results.build(made, net, records, "uml 6.1 <b>", 1)
-        return runner.Run(made, net, planned, result,
-                          results.series(made, net, planned, records),
+        return runner.Run(made, net, planned, result, results.series(made, net, planned, records),
                           results.summary(result))
 
     def test_page(self):
@@ -337,4 +322,4 @@ class Report(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -1,9 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab with untrusted scenarios and results: the parts of this host that their programs and files can reach.
-
-Prints KTAP. test_walls.py NAME... runs only tests whose names contain a NAME.
-"""
+"""hpcc-lab with untrusted scenarios and results: the parts of this host that their programs and files can reach."""
 
 import errno
 import json
@@ -12,10 +9,6 @@ import os
 import pty
 import socket
 import subprocess
-import sys
-import tempfile
-import unittest
-from pathlib import Path
 
 from lab.model import files, scenario
 from lab.run import runner
@@ -35,16 +28,13 @@ may_fail = true
 """
 
 
-class Case(unittest.TestCase):
+class Case(unittests.Case):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        super().setUp()
         self.out = self.directory / "out"
 
     def lab(self, *args, status=0, env=()):
-        done = subprocess.run([LAB, *args, "--out", str(self.out)], capture_output=True, text=True,
-                              env=os.environ | dict(env), check=False)
+        done = unittests.run(LAB, *args, "--out", str(self.out), env=os.environ | dict(env))
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
@@ -110,8 +100,8 @@ class Guest(Case):
             kernel.chmod(0o755)
 
             def tried(**env):
-                printed = subprocess.run([TOP / "scripts/uml/run.sh", "--tree", self.directory, "--bare", "--confine", "--", "true"],
-                                      env=os.environ | env, capture_output=True, text=True, check=False).stdout
+                printed = unittests.run(TOP / "scripts/uml/run.sh", "--tree", self.directory, "--bare",
+                                        "--confine", "--", "true", env=os.environ | env).stdout
                 return [line for line in printed.splitlines() if line.startswith(("status", "devices"))]
 
             self.assertEqual(tried(HPCC_CONFINE="off")[:2], ["status 0"] * 2)
@@ -300,4 +290,4 @@ class Bounds(Case):
 
 
 if __name__ == "__main__":
-    unittests.main(sys.modules[__name__], sys.argv[1:])
+    unittests.main()

@@ -22,3 +22,13 @@ def build(**sections):
     data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB"}]}
     data.update(sections)
     return scenario.build(data, "test")
+
+
+def refused(test, wanted, make, *args, **sections):
+    """A scenario is refused, by an error of one line that contains the wanted words."""
+    with test.assertRaises(scenario.ScenarioError) as caught:
+        make(*args, **sections)
+    message = str(caught.exception)
+    test.assertNotIn("\n", message)
+    for word in wanted:
+        test.assertIn(word, message)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Python's unittest cases as KTAP."""
+"""Python's unittest cases as KTAP. Arguments of a test program are parts of the names of tests that it runs."""
 
 import contextlib
 import inspect
 import io
 import signal
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -59,10 +61,41 @@ def _cases(module):
     return sorted(found, key=lambda case: inspect.getsourcelines(case)[1])
 
 
-def main(module, wanted):
-    """Run the cases, or those whose names contain one of wanted. Exit with status 1 if one failed."""
-    suite, known = unittest.TestSuite(), []
-    for case in _cases(module):
+def run(*argv, **how):
+    """Run a program. Return its status and its output as text."""
+    return subprocess.run(argv, capture_output=True, text=True, check=False, **how)
+
+
+def ran(test, *argv, status=0, **how):
+    """Run a program, which has to end with this status."""
+    done = run(*argv, **how)
+    test.assertEqual(done.returncode, status, done.stdout + done.stderr)
+    return done
+
+
+class Case(unittest.TestCase):
+    """Each test has a directory of its own."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.directory = Path(made.name)
+
+
+class SharedCase(unittest.TestCase):
+    """All tests have the same directory."""
+
+    @classmethod
+    def setUpClass(cls):
+        made = tempfile.TemporaryDirectory(prefix="hpcc-test-")
+        cls.addClassCleanup(made.cleanup)
+        cls.directory = Path(made.name)
+
+
+def main():
+    """Run the program's cases, or those whose names contain an argument. Exit with status 1 if one failed."""
+    wanted, suite, known = sys.argv[1:], unittest.TestSuite(), []
+    for case in _cases(sys.modules["__main__"]):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):
             known.append(f"{case.__name__}__{name.removeprefix('test_')}")
             if not wanted or any(word in known[-1] for word in wanted):
