@@ -50,6 +50,7 @@ help:
 	@echo '  check-cost    compare the instructions per packet of hpcc and fq_codel, counted by QEMU'
 	@echo '  check-all     run all tests on all kernels, print a table; takes hours (T="vm-7.2": only that row)'
 	@echo '  check-neutral run the kernel'"'"'s own selftests in QEMU with and without our modules, compare the results'
+	@echo '  coverage      run check-net, count the lines of the modules that it runs; report in $(OUT)/coverage'
 	@echo '  style         run checkpatch, sparse, W=1, kernel-doc, shellcheck, and check the manual pages'
 	@echo '  figures       print the figures of the structure: circles of files, lines, sizes of modules; write them to'
 	@echo '                Documentation/results/house.rst (RST=FILE: to this page)'
@@ -168,6 +169,10 @@ check-cost:
 check-all:
 	@scripts/install-deps lab test paper vm deb neutral
 	@scripts/check-all $(T)
+
+coverage:
+	@scripts/install-deps lab test coverage
+	@scripts/coverage $(T)
 
 style: deps-test
 	@scripts/style
@@ -295,6 +300,6 @@ clean:
 
 .PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-nic check-icount check-cost check-all style figures modules \
+	check-nic check-icount check-cost check-all coverage style figures modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [--kernel-version X.Y] [--lab | --debug] [--jobs N] [--where]: build a User
+# build.sh [--kernel-version X.Y] [--lab | --debug | --gcov] [--jobs N] [--where]: build a User
 # Mode Linux kernel from Debian's linux-source package, once, and print the path of its
 # tree. Modules are built against this tree. Default X.Y: $HPCC_KERNEL, else the kernel
 # version of the distribution; source.sh gets other versions. The kernel has the features
 # that tests need (kernel.test.config). --lab builds the small kernel of hpcc-lab
 # (kernel.config alone), in half the time. --debug, or HPCC_DEBUG=1, builds a kernel with
-# debug checks (kernel.debug.config).
+# debug checks (kernel.debug.config). --gcov, or HPCC_GCOV=DIR (see test.sh), builds a
+# kernel for the coverage of modules (kernel.gcov.config).
 #
 # The trees are in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}. Their names depend on
 # package version, configuration and patches. --where prints the path and builds nothing.
@@ -41,6 +42,7 @@ configuration()
 	cat "$HERE/kernel.config"
 	[ "$FLAVOUR" = lab- ] || cat "$HERE/kernel.test.config"
 	[ "$FLAVOUR" != debug- ] || cat "$HERE/kernel.debug.config"
+	[ "$FLAVOUR" != gcov- ] || cat "$HERE/kernel.gcov.config"
 	printf '# %s\n' "${BUILT[@]}"
 }
 
@@ -68,6 +70,7 @@ main()
 
 	jobs=$(nproc)
 	[ "${HPCC_DEBUG:-0}" = 0 ] || FLAVOUR=debug-
+	[ -z "${HPCC_GCOV:-}" ] || FLAVOUR=gcov-
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--kernel-version)
@@ -78,9 +81,10 @@ main()
 			;;
 		--lab) FLAVOUR=lab-; shift ;;
 		--debug) FLAVOUR=debug-; shift ;;
+		--gcov) FLAVOUR=gcov-; shift ;;
 		--jobs) jobs=${2:?--jobs needs a value}; shift 2 ;;
 		--where) where=1; shift ;;
-		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --debug, --jobs N, --where)" ;;
+		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --debug, --gcov, --jobs N, --where)" ;;
 		esac
 	done
 	# tree.sh reads OBJECTS.

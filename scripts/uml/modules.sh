@@ -57,12 +57,20 @@ suite_of()
 	esac
 }
 
+profiled()
+{
+	grep -q '^CONFIG_GCOV_KERNEL=y' "$1/.config"
+}
+
 # Building type information for a distribution's kernel requires a vmlinux.
 compile_modules()
 {
 	local tree=$1 copy=$2 suite
 	local -a how=(make -C "$tree" M="$copy" -j "$(nproc)" modules)
 
+	# The directory of the copy loses its random suffix when the build is complete.
+	! profiled "$tree" ||
+		how+=(GCOV_PROFILE=y "KCFLAGS=-fprofile-prefix-map=$copy=${copy%.*}/src")
 	if grep -q '^CONFIG_UML=y' "$tree/.config"; then
 		"${how[@]}" ARCH=um
 		return
@@ -119,7 +127,7 @@ build()
 	COMPILING=
 	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/*.ko "$copy"/qdisc/q_hpcc.so \
 		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
-	rm -rf "$copy"
+	profiled "$tree" || rm -rf "$copy"
 	chmod 755 "$BUILDING"
 	# Another instance of this script may have finished first; both results are the same.
 	if mv -T "$BUILDING" "$final" 2>/dev/null; then

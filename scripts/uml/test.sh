@@ -6,13 +6,15 @@
 # in TC_LIB_DIR. The exit status is that of the script. The output contains the
 # kernel's warnings, so that scripts/check detects them. HPCC_TIMEOUT: limit of the
 # CPU time in seconds (default: 600, or 1800 if HPCC_DEBUG selects a debug kernel).
+# HPCC_GCOV=DIR, an absolute path: the modules count the lines of their code that run
+# (gcov.sh), and their counters are stored in DIR/SCRIPT.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 
 main()
 {
-	local -a build=()
+	local -a build=() save=() rw=()
 	local tree tools limit=600
 
 	if [ "${1:-}" = --kernel-version ]; then
@@ -30,6 +32,10 @@ main()
 	tree=$("$HERE/build.sh" "${build[@]}")
 	tools=$("$HERE/modules.sh" "$tree")
 	[ "${HPCC_DEBUG:-0}" = 0 ] || limit=1800
+	if [ -n "${HPCC_GCOV:-}" ]; then
+		rw=(--rw "$HPCC_GCOV")
+		save=("$HERE/gcov.sh" "$HPCC_GCOV/${1##*/}")
+	fi
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_TREE=$tree" \
@@ -40,7 +46,7 @@ main()
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
 		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
-		--timeout "${HPCC_TIMEOUT:-$limit}" -- "$@"
+		--timeout "${HPCC_TIMEOUT:-$limit}" "${rw[@]}" -- "${save[@]}" "$@"
 }
 
 main "$@"

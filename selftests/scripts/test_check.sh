@@ -3,7 +3,7 @@
 #
 # Tests of scripts/check: it counts results, and detects missing results. Each case runs
 # it with programs that print fixed output, and compares its last line and its status.
-# Tests of scripts/check-all do the same, with a fake scripts/check.
+# Tests of scripts/check-all and scripts/coverage do the same, with a fake scripts/check.
 
 CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
 # shellcheck source=selftests/lib/ktap.sh
@@ -122,11 +122,42 @@ machine()
 	verdict "machine: $name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
 
+# coverage NAME STATUS ROW: run "coverage STATUS" with a fake check, which has two scripts and exits
+# with STATUS. Each script runs one of the two branches of kmod/x.c. ROW is its row of the table. The
+# fake gcovr knows a file only if all of its lines ran.
+coverage()
+{
+	local tree=$WORK/coverage rc=0 got
+
+	rm -rf "$tree"
+	mkdir -p "$tree"/{bin,scripts/uml,src/kmod}
+	cp "$(dirname "$CHECK")/coverage" "$tree/scripts"
+	printf '%s\n' 'int main(int n, char **v)' '{' 'if (n > 1)' 'return 0;' 'return n == 3;' '}' > "$tree/src/kmod/x.c"
+	(cd "$tree/src/kmod" && gcc --coverage -c x.c && gcc --coverage -o x x.o)
+	printf '#!/bin/sh\necho %s\n' "$tree" | tee "$tree/scripts/uml/build.sh" > "$tree/scripts/uml/modules.sh"
+	cat > "$tree/scripts/check" <<- 'END'
+		#!/bin/bash
+		export GCOV_PREFIX GCOV_PREFIX_STRIP
+		GCOV_PREFIX_STRIP=$(tr -cd / <<< "$PWD/src" | wc -c)
+		for GCOV_PREFIX in "$HPCC_GCOV"/{a,b}.sh; do src/kmod/x ${arg:-}; arg=1; done
+		exit "$2"
+	END
+	cat > "$tree/bin/gcovr" <<- 'END'
+		#!/bin/bash
+		echo filename,line_total,line_covered,line_percent
+		gcov -n "${!#}/kmod/x.gcda" | sed -n '2s/^Lines executed:100.00% of \(.*\)/kmod\/x.c,\1,\1/p'
+	END
+	chmod 755 "$tree"/bin/* "$tree"/scripts/{check,uml/*}
+	OUT=$tree/out PATH=$tree/bin:$PATH "$tree/scripts/coverage" "$2" > "$WORK/log" 2>&1 || rc=$?
+	got=$(sed -n 's,^kmod/x.c *,,p' "$WORK/log" | tr -s ' ')
+	verdict "coverage: $1" "status $2 and: $3" "status $rc and: $got"
+}
+
 HEAD2='echo "KTAP version 1"; echo 1..2;'
 
 main()
 {
-	ktap_plan 38
+	ktap_plan 41
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -214,6 +245,10 @@ main()
 		"passed at the second attempt only: vm/flaky: b|4 passed, 0 failed" good flaky
 	machine "what fails twice has failed" 1 "3 passed, 1 failed" good broken
 	machine "no second attempt after a complaint" 1 "5 passed, 2 failed" good flaky splat
+
+	coverage "the counters of two scripts" 0 "4 4 100.0"
+	coverage "a script that fails" 1 "4 4 100.0"
+	coverage "a script that there is not" 2 ""
 
 	ktap_exit
 }
