@@ -29,7 +29,7 @@ ROOMS = {
 OWNERS = {
     "carrier/": "carrier_state carrier_private",
     "carrier/carrier.c": "carrier",
-    "control/ack.c": "algo params min_rtt_us tlp unpaced hop_records sample_ns una full_us settle prior",
+    "control/ack.c": "algo params min_rtt_us tlp unpaced sample_ns una full_us settle prior",
     "control/census.c": "census",
     "control/classic.c": "mode classic_seq why",
     "control/loss.c": "fallback loss",

@@ -16,13 +16,10 @@
  * @sk: socket
  * @burst: filled in
  * @segs: maximum in segments, 1 or more
- * @shift: a burst is also at most max(1, cwnd >> @shift) segments; 0 to 31
  */
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
-		     u32 shift)
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
 {
 	burst->segs = segs;
-	burst->shift = shift;
 	burst->least = 1;
 	burst->saved_gso_segs = sk->sk_gso_max_segs;
 }
@@ -139,7 +136,7 @@ EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
  * @sk: socket
  * @burst: its limits
  * @cwnd: window, segments
- * @tight: limit a burst to @cwnd >> @burst->shift, and ignore @burst->least
+ * @tight: limit a burst to @cwnd >> HPCC_BURST_SHIFT, and ignore @burst->least
  *
  * A burst queues in the sender's own NIC, which increases the RTT, so it is at most a small part of
  * the window. A route change resets sk_gso_max_segs.
@@ -147,7 +144,7 @@ EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 		     bool tight)
 {
-	u32 part = cwnd >> burst->shift;
+	u32 part = cwnd >> HPCC_BURST_SHIFT;
 	u32 segs;
 
 	if (!tight)

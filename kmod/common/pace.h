@@ -7,17 +7,15 @@
 
 /**
  * struct hpcc_burst - limits of bursts; socket lock
- * @segs: maximum, segments
+ * @segs: maximum, segments; the maximum is also cwnd >> HPCC_BURST_SHIFT, but at least @least
  * @saved_gso_segs: sk_gso_max_segs from the route
  * @least: segments that a burst may always have, within the limit of HPCC_BURST_PART_SHIFT
- * @shift: the maximum is also cwnd >> @shift, but at least @least
  * @paced: hpcc_pacing_begin() enabled pacing in TCP
  */
 struct hpcc_burst {
 	u16 segs;
 	u16 saved_gso_segs;
 	u16 least;
-	u8 shift;
 	bool paced;
 };
 
@@ -31,11 +29,13 @@ struct hpcc_stamped {
 	u32 pure;
 };
 
-/* @least cannot make a burst longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1. */
+/* A burst is at most cwnd >> HPCC_BURST_SHIFT. */
+#define HPCC_BURST_SHIFT	5
+
+/* struct hpcc_burst.least cannot make a burst longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1. */
 #define HPCC_BURST_PART_SHIFT	3
 
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
-		     u32 shift);
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs);
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 

@@ -46,7 +46,6 @@ enum ldcp_counter {
  * @start_rtt_ns: maximum T from a handshake that IW is derived from
  * @host_mbps: B of the host; 0: the speed of the egress device
  * @burst_segs: maximum number of segments in a TSO burst
- * @burst_shift: the maximum is cwnd >> burst_shift, if that is less
  */
 struct ldcp_sysctls {
 	unsigned int alpha_permille;
@@ -59,7 +58,6 @@ struct ldcp_sysctls {
 	unsigned int start_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
-	unsigned int burst_shift;
 };
 
 /**

@@ -59,7 +59,6 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", LDCP_SYSCTL(burst_segs), 4, 1, 64 },
-	{ "burst_shift", LDCP_SYSCTL(burst_shift), 5, 1, 10 },
 };
 
 static const char * const ldcp_counter_names[__LDCP_C_MAX] = {

@@ -64,12 +64,11 @@ class Plan(unittest.TestCase):
 
     def test_ldcp(self):
         made = self.made(cc={"name": "ldcp", "alpha": 1, "beta": 0.5, "gamma": 0.125, "cw_min": 0.05, "iw": 7,
-                             "fast_start": False, "burst": 2, "burst_shift": 3,
-                             "slots": 2})
+                             "fast_start": False, "burst": 2, "slots": 2})
         lines = re.findall(r"sysctl h0 net/(\S+ \d+)\n", made.files["network"])
         self.assertEqual(sorted(line for line in lines if not line.startswith("ip")), sorted([
             "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125",
-            "ldcp/cw_min_permille 50", "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/burst_shift 3",
+            "ldcp/cw_min_permille 50", "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2",
             "ldcp/base_rtt_ns 4266", "ldcp/host_mbps 100000"]))
         self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["network"])
 

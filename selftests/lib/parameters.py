@@ -7,15 +7,12 @@ HPCC = {
     "max_stage": (0, 0, 255, False),
     "settle": (3, 0, 64, False),
     "per_rtt": (0, 0, 1, False),
-    "hop_records": (8, 0, 255, False),
     "n_flows": (100, 1, 1000000, True),
     "w_ai": (0, 1, 1 << 30, True),
     "base_rtt_ns": (0, 1000, 1000000000, True),
     "start_rtt_ns": (200000, 1000, 1000000000, False),
     "host_mbps": (0, 1, 1000000, True),
     "burst": (16, 1, 64, False),
-    "burst_shift": (5, 1, 10, False),
-    "burst_ns": (0, 1, 1000000, True),
     "pace": (1, 0, 1, False),
     "slots": (3, 1, 3, False),
     "sample": (8, 0, 64, False),
@@ -41,7 +38,6 @@ LDCP = {
     "start_rtt_ns": (200000, 1000, 1000000000, False),
     "host_mbps": (0, 1, 1000000, True),
     "burst": (4, 1, 64, False),
-    "burst_shift": (5, 1, 10, False),
 }
 ALL = {"hpcc": HPCC, "ldcp": LDCP}
 

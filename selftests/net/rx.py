@@ -543,7 +543,7 @@ def test_counts_N():
     for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
                                        (0.01, 1, (0.5, 0.95), 2), (0.2, 1, (0.95, 0.5), 100)):
         sent = parameters(W=0.1, W_ai=alone, alone=1)
-        peer = Receiver(sent, hop_records=0)
+        peer = Receiver(sent)
         peer.others = [copy.copy(peer) for _ in range(nr_others)]
         for port, other in enumerate(peer.others, 7001):
             other.link = Link()

@@ -25,9 +25,9 @@ RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
 CHANGES = {"where": (0, 1), "base_rtt_ns": (0, 1000, 50000, 200000, 10000000, 1000000000), "carrier": (0, 1),
            "host_mbps": (0, 1, 100, 1000, 1000000), "eta_permille": (1, 500, 950, 1000), "max_stage": (0, 5, 255),
            "settle": (0, 3, 64), "per_rtt": (0, 1), "n_flows": (0, 1, 100, 1000000), "w_ai": (0, 1, 100, 1 << 30),
-           "hop_records": (0, 8), "sample": (0, 8, 64), "carry": (0, 1)}
+           "sample": (0, 8, 64), "carry": (0, 1)}
 DEFAULTS = {"carrier": 0, "eta_permille": 950, "max_stage": 0, "settle": 3, "per_rtt": 0, "n_flows": 100, "w_ai": 0,
-            "hop_records": 8, "sample": 8, "carry": 0} | RX
+            "sample": 8, "carry": 0} | RX
 
 
 # This test is the first because memory of other tests would be freed meanwhile.

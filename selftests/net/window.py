@@ -403,24 +403,24 @@ def test_bursts():
 
 
 def test_bursts_by_the_window():
-    """A burst has W >> burst_shift segments of a window W."""
-    # W of 10 Gb/s and 100 us is 89 segments, or a few less; a burst has 16 at most
-    for shift, least, most in (10, 1, 1), (5, 2, 2), (3, 10, 11), (1, 16, 16):
-        pair = Pair(delay="50us", base_rtt_ns=100000, burst_shift=shift)
+    """A burst has 1/32 of the window W, at least one segment and at most 16."""
+    # W of 10 Gb/s and 100 us is 89 segments, or a few less
+    for mbps, least, most in (1000, 1, 1), (10000, 2, 2), (40000, 10, 11), (80000, 16, 16):
+        pair = Pair(delay="50us", base_rtt_ns=100000, host_mbps=mbps)
         sniffer = Sniffer(pair.s)
         client, server = pair.connect()
         transfer((client, server, pattern(400000)))
         largest = max(len(seg.payload) for seg in sniffer.segments())
         mss = tcp_info(client)["snd_mss"]
-        expect_in(f"window >> {shift}", -(-largest // mss), least, most)
+        expect_in(f"burst at {mbps} Mb/s", -(-largest // mss), least, most)
 
 
 def test_bursts_by_time():
-    """A burst may have the bytes of burst_ns at the host's rate, with a window W that has settled."""
+    """A burst may have the bytes of 8 us at the host's rate, with a window W that has settled."""
     need_virtual_time()
-    # at 1 Gb/s 40 us are 3 segments and 1 ms is 86; W of 2 ms is about 160
-    for burst_ns, least, most in (1, 1, 1), (40000, 3, 3), (1000000, 16, 16):
-        path = Path(host_mbps=MBPS, burst_shift=10, burst_ns=burst_ns)
+    # 8 us are 6 segments at 10 Gb/s, and 34 at 50 Gb/s; W of 2 ms is about 160
+    for host_mbps, least, most in (MBPS, 4, 5), (10 * MBPS, 6, 6), (50 * MBPS, 16, 16):
+        path = Path(host_mbps=host_mbps)
         path.a.tc("qdisc del dev right root")
         for node in 1, 2:
             path.change(node, f"hpcc rate {MBPS}mbit delay 1ms")
@@ -431,7 +431,7 @@ def test_bursts_by_time():
         expect("runs", get_cc(client), "hpcc")
         mss = tcp_info(client)["snd_mss"]
         largest = max(len(seg.payload) for seg in sniffer.segments())
-        expect_in(f"bursts of {burst_ns} ns", -(-largest // mss), least, most)
+        expect_in(f"bursts at {host_mbps} Mb/s", -(-largest // mss), least, most)
 
 
 def test_pacing_by_acks():

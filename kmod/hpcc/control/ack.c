@@ -121,7 +121,6 @@ void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
-	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->tlp.dsacks = tcp_sk(sk)->dsack_dups;
 }
 

@@ -219,7 +219,6 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, bool ce)
 		.algo = &rx->state.algo,
 		.params = &rx->state.params,
 		.now_us = tcp_sk(sk)->tcp_mstamp,
-		.hop_records = flow->hop_records,
 	};
 	bool open, audit;
 	u32 bits;

@@ -26,7 +26,7 @@ static const u32 hpcc_W_min_shift = 10;
  */
 static const u32 hpcc_W_min_mss_shift = 4;
 
-/* Default length of a burst, and the minimum T for it. */
+/* A burst may always have the bytes that the host sends in this time, if T has this minimum. */
 static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
 static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
@@ -39,10 +39,8 @@ static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
  */
 void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 {
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-
-	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
-			READ_ONCE(sysctls->burst_shift));
+	hpcc_burst_init(sk, &flow->burst,
+			READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs));
 	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
 }
 
@@ -53,19 +51,15 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
  * @T_ns: T
  * @B_host: rate of the host, bytes/s
  *
- * This length is the number of bytes that the host sends in net.hpcc.burst_ns. Each burst costs a
- * timer and one pass through the stack, and makes queues longer by its own length. The default of
- * some us is a small part of a T of 32 us or more. With a smaller T the default is 0: the window
- * alone determines the length of a burst.
+ * Each burst costs a timer and one pass through the stack, and makes queues longer by its own
+ * length. 8 us are a small part of a T of 32 us or more. With a smaller T the window alone
+ * determines the length of a burst.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
-	u32 burst_ns = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_ns);
-	u64 bytes;
+	u64 bytes = T_ns < hpcc_burst_T_ns ? 0 :
+		    mul_u64_u64_div_u64(B_host, hpcc_burst_ns, NSEC_PER_SEC);
 
-	if (!burst_ns)
-		burst_ns = T_ns < hpcc_burst_T_ns ? 0 : hpcc_burst_ns;
-	bytes = mul_u64_u64_div_u64(B_host, burst_ns, NSEC_PER_SEC);
 	flow->burst.least = clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
 				    U16_MAX);
 }

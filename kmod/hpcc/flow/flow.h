@@ -329,7 +329,6 @@ struct hpcc_flow_event {
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: number of records that a FORWARD requests; constant
- * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
  * @rx_window_agreed: both ends agreed on receiver mode, and the flow holds its module; constant
  * @carrier: enum hpcc_carrier, into which switches write records; LOCAL_OUT reads it without the
@@ -428,7 +427,6 @@ struct hpcc_flow {
 	u8 mode;
 	u8 kind;
 	u8 slots;
-	u8 hop_records;
 	u8 hops;
 	u8 scale;
 	u8 next_hop;

@@ -83,16 +83,12 @@ struct hpcc_census {
  * @max_stage: number of additive increases before a multiplicative increase is allowed
  * @settle: with @max_stage 0, minimum number of T between two updates of Wc
  * @per_rtt: 1: W changes with Wc, once in a round trip; 0: W follows each record
- * @hop_records: on paths of several hops: maximum number of a hop's records in one T from which
- *	the link is measured; 0: all records
  * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: the N that the receiver reports
  * @w_ai_bytes: W_ai; 0: derived from N
  * @base_rtt_ns: T; 0: the minimum RTT of the connection
  * @start_rtt_ns: longest handshake RTT after which the first window is W_init
  * @host_mbps: B of the host, for W_init; 0: the speed of the egress device
  * @burst_segs: maximum number of segments in a TSO burst
- * @burst_shift: a burst is at most cwnd >> burst_shift
- * @burst_ns: a burst may take this time at the host's rate, for any @burst_shift; 0: by T
  * @pace: pace at R; 0: only if ACKs do not clock the data
  * @slots: number of records that an option requests
  * @sample: number of requests in a T; 0: a request with each segment
@@ -112,15 +108,12 @@ struct hpcc_sysctls {
 	unsigned int max_stage;
 	unsigned int settle;
 	unsigned int per_rtt;
-	unsigned int hop_records;
 	unsigned int n_flows;
 	unsigned int w_ai_bytes;
 	unsigned int base_rtt_ns;
 	unsigned int start_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
-	unsigned int burst_shift;
-	unsigned int burst_ns;
 	unsigned int pace;
 	unsigned int slots;
 	unsigned int sample;

@@ -20,8 +20,6 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	{ "settle", HPCC_SYSCTL(settle), 3, 0, 64 },
 	/* 1: draft-miao section 6.1, first guideline; 0: section 4.2, each ACK changes W. */
 	{ "per_rtt", HPCC_SYSCTL(per_rtt), 0, 0, 1 },
-	/* In short intervals U is noisy, and the maximum over several links selects the noise. */
-	{ "hop_records", HPCC_SYSCTL(hop_records), 8, 0, 255 },
 	/* The HPCC paper sizes W_AI for 100 flows. */
 	{ "n_flows", HPCC_SYSCTL(n_flows), 100, 1, 1000000, true },
 	{ "w_ai", HPCC_SYSCTL(w_ai_bytes), 0, 1, 1 << 30, true },
@@ -33,8 +31,6 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	{ "host_mbps", HPCC_SYSCTL(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts wait in the sender's own NIC and lengthen the RTT. */
 	{ "burst", HPCC_SYSCTL(burst_segs), 16, 1, 64 },
-	{ "burst_shift", HPCC_SYSCTL(burst_shift), 5, 1, 10 },
-	{ "burst_ns", HPCC_SYSCTL(burst_ns), 0, 1, 1000000, true },
 	/* Without pacing, windows leave in bursts, which queue at the next switch. */
 	{ "pace", HPCC_SYSCTL(pace), 1, 0, 1 },
 	/* Three records fit into the TCP header together with timestamps. */

@@ -35,6 +35,9 @@
  */
 static const u32 hpcc_base_age_T = 64;
 
+/* On paths of several hops: number of records of a hop that may count in a T. */
+#define HPCC_HOP_RECORDS	8
+
 #define HPCC_WORD_HOP_SHIFT	60
 #define HPCC_WORD_TAG_SHIFT	52
 #define HPCC_WORD_TS_SHIFT	32
@@ -84,8 +87,7 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
  */
 static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 {
-	return in->hops > 1 && in->hop_records &&
-	       dts_ns * in->hop_records < in->params->T;
+	return in->hops > 1 && dts_ns * HPCC_HOP_RECORDS < in->params->T;
 }
 
 /* Whether the hop's last record is too old as a baseline for @r, a record of the same link in units
@@ -244,7 +246,6 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 		.now_us = tcp_sk(sk)->tcp_mstamp,
 		.rtt_us = rtt_us,
 		.hops = READ_ONCE(flow->hops),
-		.hop_records = flow->hop_records,
 	};
 	u32 n = 0;
 	u32 i;

@@ -16,7 +16,6 @@
  * @now_us: tcp_mstamp
  * @rtt_us: RTT of the ACK that brought the records; 0 if data brought them
  * @hops: hops of the path
- * @hop_records: as in struct hpcc_flow
  * @skipped: a record was too soon after the previous one of its link
  */
 struct hpcc_intake {
@@ -26,7 +25,6 @@ struct hpcc_intake {
 	u64 now_us;
 	u32 rtt_us;
 	u8 hops;
-	u8 hop_records;
 	bool skipped;
 };
 

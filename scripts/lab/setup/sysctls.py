@@ -83,7 +83,7 @@ class Sysctls:
         """Sysctls that both modules have; T only for hosts that send."""
         cc = self.scenario.cc
         values = {"host_mbps": max(self.topology.access(host)["rate"] // 10**6, 1),
-                  "burst": cc["burst"], "burst_shift": cc["burst_shift"]}
+                  "burst": cc["burst"]}
         if host in self.base_rtt:
             values["base_rtt_ns"] = self.base_rtt[host] if cc["base_rtt"] == "auto" else cc["base_rtt"]
         return values
@@ -93,8 +93,7 @@ class Sysctls:
         values = self._path_sysctls(host) | {
             "eta_permille": round(cc["eta"] * 1000),
             "max_stage": cc["max_stage"], "settle": cc["settle"], "per_rtt": cc["per_rtt"],
-            "hop_records": cc["hop_records"], "n_flows": cc["n_flows"],
-            "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
+            "n_flows": cc["n_flows"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
             "carrier": CARRIERS.index(cc["carrier"] or "tcp") or None, "ioam_nodes": cc["ioam_nodes"],
             "csig_abw": cc["csig_abw"], "csig_time": cc["csig_time"],
