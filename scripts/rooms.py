@@ -29,12 +29,13 @@ ROOMS = {
 OWNERS = {
     "carrier/": "carrier_state carrier_private",
     "carrier/carrier.c": "carrier",
-    "control/ack.c": "algo params min_rtt_us tlp unpaced sample_ns una full_us settle prior",
+    "control/ack.c": "una full_us",
     "control/census.c": "census",
     "control/classic.c": "mode classic_seq why",
-    "control/loss.c": "fallback loss",
+    "control/law.c": "algo params min_rtt_us unpaced sample_ns settle prior",
+    "control/loss.c": "fallback loss tlp",
     "control/mute.c": "mute mute_past",
-    "control/probe.c": "probes answer probing probe",
+    "control/probe.c": "probes probing probe",
     "control/receiver.c": "rx",
     "control/receiver_ops.c": "rx_window_agreed",
     "control/remote.c": "rx_window_new rx_window_active remote",
@@ -47,7 +48,7 @@ OWNERS = {
     "hook/option_in.c": "received device",
     "observe/netlink.c": "event",
     "telemetry/identify.c": "identify_active path",
-    "telemetry/mailbox.c": "skipped hops scale prompt scales mail audit_seen echo",
+    "telemetry/mailbox.c": "skipped hops scale prompt answer scales mail audit_seen echo",
     "telemetry/request.h": "requests last_request_ns",
 }
 

@@ -174,23 +174,6 @@ static void hpcc_down(void)
 	hpcc_flow_exit();
 }
 
-static struct hpcc_setup hpcc_setup = {
-	.name	= "tcp_hpcc",
-	.up	= hpcc_up,
-	.down	= hpcc_down,
-};
-
-/**
- * hpcc_is_up() - whether flows and the state of network namespaces are initialized
- *
- * Context: any.
- */
-bool hpcc_is_up(void)
-{
-	return hpcc_setup_is_up(&hpcc_setup);
-}
-EXPORT_SYMBOL_GPL(hpcc_is_up);
-
 static int __init hpcc_init(void)
 {
 	int err;
@@ -206,6 +189,8 @@ static int __init hpcc_init(void)
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)
 		return err;
+	hpcc_setup.up = hpcc_up;
+	hpcc_setup.down = hpcc_down;
 	hpcc_setup_begin(&hpcc_setup);
 	hpcc_setup_wait(&hpcc_setup);
 	return 0;

@@ -19,7 +19,7 @@
 #include <net/pkt_sched.h>
 #include <hpcc/compat.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 /* A packet of this truesize has left the child. */
 static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)

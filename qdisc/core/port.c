@@ -235,13 +235,14 @@ EXPORT_SYMBOL_GPL(hpcc_port_backlog);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {
 	struct hpcc_port *old = q->shared;
-	u32 bytes = q->backlog_bytes;
 
 	if (port == old)
 		return old;
-	hpcc_backlog_add(q, -(s64)bytes);
+	if (old)
+		hpcc_port_add_backlog(old, -(s64)q->backlog_bytes);
 	q->shared = port;
-	hpcc_backlog_add(q, bytes);
+	if (port)
+		hpcc_port_add_backlog(port, q->backlog_bytes);
 	return old;
 }
 

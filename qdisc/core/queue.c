@@ -27,7 +27,7 @@
 #include <hpcc/wire/histogram.h>
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 /* Maximum time by which the start of a packet may be in the past. If a timer is later, or the
  * device stops for longer, the capacity of that time is lost: to use it later, the port would have
@@ -43,7 +43,7 @@ static const u32 hpcc_table_len_max = 1 << 20;
  * 10 ms at 100 Gb/s. Root of a network namespace sets rate, delay and limit; only root of the
  * machine sets this limit.
  */
-static unsigned int hpcc_memory_max_mb = 256;
+unsigned int hpcc_memory_max_mb = 256;
 
 static int hpcc_set_memory_max_mb(const char *value,
 				  const struct kernel_param *param)
@@ -205,26 +205,6 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 			break;
 		hpcc_start(q, skb, now);
 	}
-}
-
-/**
- * hpcc_fits() - whether a packet fits in the queue
- * @q: the port, locked; the bytes of its child were just counted
- * @bytes: length of the packet on the link
- * @memory: truesize of the packet
- *
- * Return: true if both the byte limit and the memory limit have room.
- */
-bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
-{
-	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
-	u64 held = q->backlog_bytes;
-
-	/* Without a rate nothing limits the bytes in flight. */
-	if (!q->cfg.rate)
-		held += q->in_flight_bytes;
-	return held + bytes <= q->cfg.limit &&
-	       q->memory + memory <= memory_max;
 }
 
 static bool hpcc_is_marking(const struct hpcc_sched *q)

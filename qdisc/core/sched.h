@@ -313,31 +313,6 @@ struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 void hpcc_port_put(struct hpcc_port *port);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
 
-/* Add bytes to the backlog, or remove them (negative). */
-static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
-{
-	q->backlog_bytes += bytes;
-	if (q->shared)
-		hpcc_port_add_backlog(q->shared, bytes);
-}
-
-/* The load of all queues of this queue's port. */
-static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
-{
-	struct hpcc_load own = {
-		.busy_ns = q->busy.ns,
-		.backlog_bytes = q->backlog_bytes,
-	};
-
-	return q->shared ? hpcc_port_load(q->shared) : own;
-}
-
-/* Bytes that wait for the link. Cheap enough for each arriving packet: see hpcc_port_backlog(). */
-static inline u32 hpcc_backlog(const struct hpcc_sched *q)
-{
-	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
-}
-
 /**
  * hpcc_sojourn_ns() - time that a packet has spent in this port
  * @q: the port
@@ -362,7 +337,6 @@ static inline bool hpcc_sojourn_ns(const struct hpcc_sched *q, const struct sk_b
 void hpcc_queue_init(struct Qdisc *sch);
 void hpcc_queue_shape(struct hpcc_sched *q);
 void hpcc_queue_reset(struct Qdisc *sch);
-bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb);

@@ -3,7 +3,7 @@
 #include <net/gen_stats.h>
 #include <net/netlink.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 /* Number of histogram counters up to the last one that is not 0. */
 static u32 hpcc_hist_used(const struct hpcc_sched *q)

@@ -9,7 +9,7 @@
 #include <linux/tracepoint.h>
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 TRACE_DEFINE_ENUM(HPCC_UNSTAMPED_OFF);
 TRACE_DEFINE_ENUM(HPCC_UNSTAMPED_NO_OPTION);

@@ -5,7 +5,7 @@
 
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 /* TCP header and option of a packet, from the hint that was made on arrival. */
 static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)

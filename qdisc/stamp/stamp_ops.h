@@ -8,7 +8,7 @@
 #include <hpcc/carrier/csig.h>
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "core/load.h"
 
 /* Index in hpcc_config.param; units as TCA_HPCC_*. */
 enum hpcc_param {

@@ -80,12 +80,8 @@ struct hpcc_ack {
 	bool informed;
 };
 
-bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_begin(struct sock *sk);
 void hpcc_release(struct sock *sk);
 void hpcc_flow_free_parts(struct hpcc_flow *flow);
-void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow);
 
 #endif /* _HPCC_CONTROL_CC_H */

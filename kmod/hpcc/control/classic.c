@@ -31,12 +31,12 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/classic.h"
+#include "control/law.h"
 #include "control/loss.h"
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
 #include "control/reserve.h"
-#include "control/silence.h"
 #include "control/window.h"
 #include "flow/notify.h"
 #include "netns/net.h"
@@ -44,6 +44,11 @@
 
 /* A fallback for loss stops a carrier in data if more requests than this had no answer. */
 static const u32 hpcc_unanswered = 2;
+
+static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
+{
+	WRITE_ONCE(flow->mode, mode);
+}
 
 /* ---- Enter and leave --------------------------------------------------- */
 
@@ -164,15 +169,26 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
 }
 
 /**
- * hpcc_answer_silence() - usable telemetry has stopped: try another carrier, or fall back
+ * hpcc_follow_records() - select the response after the records of an ACK
  * @sk: socket that runs hpcc
  * @flow: its flow
+ * @usable: result of hpcc_judge_records()
  * @ack: result of the records of the ACK
+ *
+ * If usable telemetry has stopped, another carrier sends the requests, or the connection falls
+ * back.
  *
  * Return: whether the connection runs classic now.
  */
-bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ack *ack)
+bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_records usable,
+			 const struct hpcc_ack *ack)
 {
+	if (usable == HPCC_RECORDS_USABLE)
+		hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
+	else if (usable != HPCC_RECORDS_UNDECIDED && ack->n)
+		hpcc_set_mode(flow, HPCC_MODE_STALE);
+	if (usable != HPCC_RECORDS_SILENCE)
+		return false;
 	if (hpcc_receiver_silent(sk, flow)) {
 		hpcc_silence_end(flow);
 		return false;
@@ -248,9 +264,10 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	hpcc_in_ack_event(sk, flags);
 	if (!flow)
 		return;
+	hpcc_loss_ack(tp, flow);
+	hpcc_answer_ack(sk, flow);
 	hpcc_reserve_restore(sk, flow);
 	hpcc_carrier_acked(tp, flow, false);
 	if (after(tp->snd_una, flow->classic_seq)) {

@@ -5,23 +5,13 @@
 
 #include <net/tcp.h>
 
+#include "control/silence.h"
 #include "flow/flow.h"
-
-struct hpcc_ack;
-
-/**
- * hpcc_set_mode() - set the response that a connection runs
- * @flow: a flow
- * @mode: the response
- */
-static inline void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
-{
-	WRITE_ONCE(flow->mode, mode);
-}
 
 void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
-bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ack *ack);
+bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_records usable,
+			 const struct hpcc_ack *ack);
 void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
 

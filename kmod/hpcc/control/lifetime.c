@@ -14,6 +14,7 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "control/classic.h"
+#include "control/law.h"
 #include "control/loss.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
@@ -63,6 +64,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 
+	hpcc_loss_begin(tcp_sk(sk), flow);
 	hpcc_law_begin(sk, flow);
 	hpcc_loss_cap(flow, ~0U);
 	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) || hpcc_carrier_of(flow)->probes_only);

@@ -31,6 +31,16 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 }
 
 /**
+ * hpcc_loss_begin() - start to count DSACKs
+ * @tp: socket
+ * @flow: its flow
+ */
+static inline void hpcc_loss_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	flow->tlp.dsacks = tp->dsack_dups;
+}
+
+/**
  * hpcc_loss_cap() - limit classic's window for the case that the return to telemetry fails
  * @flow: a flow
  * @cwnd: cwnd of classic until now; ~0: no limit
@@ -51,6 +61,19 @@ static inline void hpcc_loss_hold(struct hpcc_flow *flow, u32 hold)
 }
 
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
+
+/**
+ * hpcc_loss_ack() - an ACK arrived: count its DSACKs, and track the tail loss probe
+ * @tp: socket
+ * @flow: its flow
+ */
+static inline void hpcc_loss_ack(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	if (unlikely(tp->dsack_dups != flow->tlp.dsacks))
+		hpcc_count_dsack(tp, flow);
+	hpcc_tlp_ack(&flow->tlp, tp);
+}
+
 u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow);
 void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);

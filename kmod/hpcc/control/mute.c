@@ -29,7 +29,6 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/mute.h"
-#include "control/probe.h"
 #include "telemetry/mailbox.h"
 
 /* Number of ACKs without an option after the first lost ACK, and the maximum of this number. */
@@ -207,7 +206,7 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	WRITE_ONCE(flow->mute.pause, pause);
 	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
-	/* LOCAL_OUT may run without the socket lock. hpcc_in_ack_event() runs under it, and sends
+	/* LOCAL_OUT may run without the socket lock. hpcc_probe_answer() runs under it, and sends
 	 * the event.
 	 */
 	WRITE_ONCE(flow->mute.paused, true);

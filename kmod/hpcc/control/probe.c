@@ -29,7 +29,6 @@
 #include "control/reserve.h"
 #include "control/window.h"
 #include "flow/notify.h"
-#include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 
 /* Send a probe after this many delivered segments, or earlier when a T has passed. If W_init has
@@ -183,8 +182,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now_ns = tp->tcp_clock_cache;
 
-	/* Clear answer before the records are read: a later probe sets it again. */
-	smp_store_mb(flow->answer, false);
+	hpcc_answer_begin(flow);
 	if (unlikely(hpcc_mute_paused(flow))) {
 		/* ACKs carry no option now, so an answer would contain no echo. */
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);

@@ -6,23 +6,30 @@
 #include <net/tcp.h>
 
 #include "flow/flow.h"
-
-/**
- * hpcc_answer_later() - run hpcc_probe_answer() with the next segment that TCP processes
- * @flow: a flow
- *
- * Context: LOCAL_IN, LOCAL_OUT.
- */
-static inline void hpcc_answer_later(struct hpcc_flow *flow)
-{
-	/* If hpcc_probe_answer() sees this flag, it also sees the records. */
-	smp_store_release(&flow->answer, true);
-}
+#include "telemetry/mailbox.h"
 
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
+
+/**
+ * hpcc_answer_ack() - an ACK arrived: answer a probe, and a request for a prompt ACK
+ * @sk: socket
+ * @flow: its flow
+ *
+ * LOCAL_IN keeps the option in a segment that requests a prompt ACK. The option puts this segment
+ * on TCP's slow path. That path calls in_ack_event() before TCP decides whether to delay the ACK.
+ */
+static inline void hpcc_answer_ack(struct sock *sk, struct hpcc_flow *flow)
+{
+	/* The ACK that this call sends clears icsk_ack.pending. */
+	if (READ_ONCE(flow->answer))
+		hpcc_probe_answer(sk, flow);
+	if (hpcc_prompt_take(flow))
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+}
+
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
 #endif /* _HPCC_CONTROL_PROBE_H */

@@ -8,7 +8,6 @@
 #include <net/tcp.h>
 
 #include "control/cc.h"
-#include "control/classic.h"
 #include "control/silence.h"
 
 /* Telemetry counts as stopped after this many RTTs and HPCC_SILENT_ACKS ACKs without a usable
@@ -22,7 +21,7 @@ static const u32 hpcc_silent_rtts = 4;
 static const u32 hpcc_silent_window_rtts = 8;
 
 /**
- * hpcc_is_silent() - whether usable telemetry has stopped
+ * hpcc_judge_records() - whether usable telemetry arrives, or has stopped
  * @tp: socket that runs hpcc
  * @flow: its flow
  * @rs: TCP's rate sample of the ACK
@@ -34,30 +33,28 @@ static const u32 hpcc_silent_window_rtts = 8;
  * is measured, there may be at most one first record per hop. The limit does not apply if the
  * application limits the flow: with long pauses each record may arrive too late after the previous
  * record.
+ *
+ * Return: the judgment, see enum hpcc_records.
  */
-bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
-		    const struct rate_sample *rs, const struct hpcc_ack *ack)
+enum hpcc_records hpcc_judge_records(const struct tcp_sock *tp, struct hpcc_flow *flow,
+				     const struct rate_sample *rs, const struct hpcc_ack *ack)
 {
 	if (likely(!(ack->bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
-		if (flow->mode != HPCC_MODE_TELEMETRY)
-			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		hpcc_silence_reset(flow);
-		return false;
+		return HPCC_RECORDS_USABLE;
 	}
 	if (ack->bits & HPCC_ACK_NEW && (rs->is_app_limited || tp->app_limited)) {
 		hpcc_silence_end(flow);
-		return false;
+		return HPCC_RECORDS_UNDECIDED;
 	}
 	if (ack->bits & HPCC_ACK_NEW && flow->new_links < READ_ONCE(flow->hops)) {
 		flow->new_links++;
-		return false;
+		return HPCC_RECORDS_UNDECIDED;
 	}
-	if (ack->n)
-		hpcc_set_mode(flow, HPCC_MODE_STALE);
-	if (!rs->acked_sacked)
-		return false;
-	return hpcc_count_silent(tp, flow) &&
-	       tp->tcp_mstamp - flow->silence.since_us >
-	       (flow->rx_window_active ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
-	       (u64)(tp->srtt_us >> 3);
+	if (rs->acked_sacked && hpcc_count_silent(tp, flow) &&
+	    tp->tcp_mstamp - flow->silence.since_us >
+	    (flow->rx_window_active ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
+	    (u64)(tp->srtt_us >> 3))
+		return HPCC_RECORDS_SILENCE;
+	return HPCC_RECORDS_UNUSABLE;
 }

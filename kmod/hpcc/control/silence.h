@@ -9,6 +9,20 @@
 
 struct hpcc_ack;
 
+/**
+ * enum hpcc_records - what the records of an ACK show about telemetry
+ * @HPCC_RECORDS_USABLE: a link was measured
+ * @HPCC_RECORDS_UNDECIDED: the next record may measure a link
+ * @HPCC_RECORDS_UNUSABLE: no record arrived, or none is usable
+ * @HPCC_RECORDS_SILENCE: the same, and usable telemetry has stopped
+ */
+enum hpcc_records {
+	HPCC_RECORDS_USABLE,
+	HPCC_RECORDS_UNDECIDED,
+	HPCC_RECORDS_UNUSABLE,
+	HPCC_RECORDS_SILENCE,
+};
+
 /* Telemetry has stopped if more than this many requests and ACKs brought no usable record. */
 #define HPCC_SILENT_ACKS	8
 
@@ -17,8 +31,8 @@ struct hpcc_ack;
  * @tp: socket
  * @flow: its flow
  *
- * Return: whether there were enough ACKs and requests for silence. hpcc_is_silent() also checks the
- * time that they took.
+ * Return: whether there were enough ACKs and requests for silence. hpcc_judge_records() also checks
+ * the time that they took.
  */
 static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -51,7 +65,7 @@ static inline void hpcc_silence_reset(struct hpcc_flow *flow)
 	flow->new_links = 0;
 }
 
-bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
-		    const struct rate_sample *rs, const struct hpcc_ack *ack);
+enum hpcc_records hpcc_judge_records(const struct tcp_sock *tp, struct hpcc_flow *flow,
+				     const struct rate_sample *rs, const struct hpcc_ack *ack);
 
 #endif /* _HPCC_CONTROL_SILENCE_H */

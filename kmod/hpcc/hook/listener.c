@@ -9,7 +9,7 @@
 #include <hpcc/compat.h>
 
 #include "control/cc.h"
-#include "hook/syn.h"
+#include "hook/listener.h"
 
 static struct dst_entry *hpcc_route(struct net *net, u8 family,
 				    const struct hpcc_tuple *tuple, int oif,

@@ -14,6 +14,7 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "control/receiver_ops.h"
+#include "hook/listener.h"
 #include "hook/syn.h"
 #include "netns/policy.h"
 

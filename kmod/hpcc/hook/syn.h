@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* SYN and SYN-ACK (syn.c), and the congestion control of a listener's child (listener.c). */
+/* SYN and SYN-ACK (syn.c). */
 #ifndef _HPCC_HOOK_SYN_H
 #define _HPCC_HOOK_SYN_H
 
@@ -12,11 +12,5 @@
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_syn_in(const struct hpcc_arrival *in);
-
-u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-		  int oif, u32 mark, const struct sock *listener);
-bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
-const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
-				       const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
 #endif /* _HPCC_HOOK_SYN_H */

@@ -9,6 +9,7 @@
 #include <linux/kmod.h>
 #include <linux/module.h>
 
+#include "common/setup.h"
 #include "netns/net.h"
 
 static const struct {
@@ -21,6 +22,19 @@ static const struct {
 	[HPCC_CARRIER_CSIG]	= { "csig" },
 	[HPCC_MODULE_RECEIVER]	= { "receiver" },
 };
+
+struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
+
+/**
+ * hpcc_is_up() - whether flows and the state of network namespaces are initialized
+ *
+ * Context: any.
+ */
+bool hpcc_is_up(void)
+{
+	return hpcc_setup_is_up(&hpcc_setup);
+}
+EXPORT_SYMBOL_GPL(hpcc_is_up);
 
 unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
 

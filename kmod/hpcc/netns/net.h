@@ -35,6 +35,7 @@ enum hpcc_carrier {
 };
 
 struct hpcc_agreements;
+struct hpcc_setup;
 struct hpcc_table;
 
 /* Maximum values in sysctls and routes. */
@@ -232,6 +233,7 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 	hpcc_count_add(net, what, 1);
 }
 
+extern struct hpcc_setup hpcc_setup;
 bool hpcc_is_up(void);
 int hpcc_module_load(unsigned int id);
 int hpcc_where_load(unsigned int where);

@@ -104,6 +104,29 @@ static inline void hpcc_prompt_in(struct hpcc_flow *flow, const struct hpcc_opt 
 }
 
 /**
+ * hpcc_answer_later() - answer the peer with the next segment that TCP processes
+ * @flow: a flow
+ *
+ * Context: LOCAL_IN, LOCAL_OUT.
+ */
+static inline void hpcc_answer_later(struct hpcc_flow *flow)
+{
+	/* The CPU that reads this flag also reads the records. */
+	smp_store_release(&flow->answer, true);
+}
+
+/**
+ * hpcc_answer_begin() - an answer is sent now; a later probe triggers another answer
+ * @flow: a flow
+ *
+ * Call this before the records are read.
+ */
+static inline void hpcc_answer_begin(struct hpcc_flow *flow)
+{
+	smp_store_mb(flow->answer, false);
+}
+
+/**
  * hpcc_prompt_take() - whether a request since the last call needs a prompt ACK
  * @flow: a flow
  *

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Backlog and load of a queue, or of the port that it belongs to. */
+#ifndef _HPCC_QDISC_CORE_LOAD_H
+#define _HPCC_QDISC_CORE_LOAD_H
+
+#include "core/sched.h"
+
+extern unsigned int hpcc_memory_max_mb;
+
+/* Add bytes to the backlog, or remove them (negative). */
+static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
+{
+	q->backlog_bytes += bytes;
+	if (q->shared)
+		hpcc_port_add_backlog(q->shared, bytes);
+}
+
+/* The load of all queues of this queue's port. */
+static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
+{
+	struct hpcc_load own = {
+		.busy_ns = q->busy.ns,
+		.backlog_bytes = q->backlog_bytes,
+	};
+
+	return q->shared ? hpcc_port_load(q->shared) : own;
+}
+
+/* Bytes that wait for the link. Cheap enough for each arriving packet: see hpcc_port_backlog(). */
+static inline u32 hpcc_backlog(const struct hpcc_sched *q)
+{
+	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
+}
+
+/**
+ * hpcc_fits() - whether a packet fits in the queue
+ * @q: the port, locked; the bytes of its child were just counted
+ * @bytes: length of the packet on the link
+ * @memory: truesize of the packet
+ *
+ * Return: true if both the byte limit and the memory limit have room.
+ */
+static inline bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
+{
+	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
+	u64 held = q->backlog_bytes;
+
+	/* Without a rate nothing limits the bytes in flight. */
+	if (!q->cfg.rate)
+		held += q->in_flight_bytes;
+	return held + bytes <= q->cfg.limit &&
+	       q->memory + memory <= memory_max;
+}
+
+#endif /* _HPCC_QDISC_CORE_LOAD_H */
