@@ -10,16 +10,15 @@
 
 #include <linux/netfilter.h>
 #include <linux/tcp.h>
+#include <net/netns/generic.h>
 #include <net/tcp.h>
-
 #include <hpcc/law/ldcp.h>
-
-#include <net/net_namespace.h>
 
 #include "../common/counters.h"
 #include "../common/device.h"
 #include "../common/pace.h"
 #include "../common/peek.h"
+#include "../common/setup.h"
 #include "../common/tlp.h"
 #include "../common/sysctl.h"
 
@@ -72,8 +71,27 @@ struct ldcp_net {
 	struct hpcc_counters counters;
 };
 
-bool ldcp_is_up(void);
-struct ldcp_net *ldcp_pernet(const struct net *net);
+extern struct hpcc_setup ldcp_setup;
+extern unsigned int ldcp_net_id;
+
+/**
+ * ldcp_is_up() - whether the state of network namespaces exists
+ *
+ * Context: any.
+ */
+static inline bool ldcp_is_up(void)
+{
+	return hpcc_setup_is_up(&ldcp_setup);
+}
+
+/**
+ * ldcp_pernet() - our state in a network namespace
+ * @net: the namespace
+ */
+static inline struct ldcp_net *ldcp_pernet(const struct net *net)
+{
+	return net_generic(net, ldcp_net_id);
+}
 
 /**
  * ldcp_count() - add to a counter

@@ -12,21 +12,10 @@
 #include <linux/netfilter_ipv6.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file_net.h>
-#include <net/netns/generic.h>
 
-#include "../common/setup.h"
 #include "conn.h"
 
-static unsigned int ldcp_net_id __read_mostly;
-
-/**
- * ldcp_pernet() - our state in a network namespace
- * @net: the namespace
- */
-struct ldcp_net *ldcp_pernet(const struct net *net)
-{
-	return net_generic(net, ldcp_net_id);
-}
+unsigned int ldcp_net_id __read_mostly;
 
 #define LDCP_SYSCTL(field) .offset = offsetof(struct ldcp_sysctls, field)
 
@@ -168,21 +157,11 @@ static void ldcp_down(void)
 	unregister_pernet_subsys(&ldcp_net_ops);
 }
 
-static struct hpcc_setup ldcp_setup = {
+struct hpcc_setup ldcp_setup = {
 	.name	= "tcp_ldcp",
 	.up	= ldcp_up,
 	.down	= ldcp_down,
 };
-
-/**
- * ldcp_is_up() - whether the state of network namespaces exists
- *
- * Context: any.
- */
-bool ldcp_is_up(void)
-{
-	return hpcc_setup_is_up(&ldcp_setup);
-}
 
 static int __init ldcp_module_init(void)
 {

@@ -65,7 +65,7 @@ unversioned()
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 23
+	ktap_plan 24
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "a module without a version" unversioned kmod/ldcp/main.c
 	ok "a module of a carrier without a version" unversioned qdisc/stamp/ioam.c
@@ -107,6 +107,7 @@ main()
 	ok "a circle of includes" planted circles \
 		"*kmod/hpcc: a circle of 2 files: netns/policy netns/table*  netns/table -> netns/policy: #include*" \
 		kmod/hpcc/netns/table.h '#include "netns/policy.h"'
+	ok "no circle in the tree" planted circles "" kmod/hpcc/main.c ""
 	ok "a declaration makes no circle" planted circles "!(*core/module*)" \
 		qdisc/core/module.c 'bool hpcc_parse_any(struct sk_buff *skb);'
 	ok "a check that there is not" style 2 \
