@@ -106,7 +106,6 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	hpcc_judge_dsacks(tp, flow);
 	tp->snd_ssthresh = max(ssthresh, 2U);
 	/* Reduce cwnd in recovery, too: with W TCP would retransmit all lost packets at once. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));

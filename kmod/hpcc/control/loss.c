@@ -10,14 +10,6 @@
 #include "control/loss.h"
 #include "telemetry/mailbox.h"
 
-/* If fewer round trips are between two fallbacks, both have the same reason. */
-static const u32 hpcc_far_rounds = 32;
-
-/* At this suspicion level no loss is treated as merely late. Each fallback with too few duplicates
- * adds 2, because duplicates may still be in flight; each other fallback subtracts 1.
- */
-static const int hpcc_dup_score_max = 6;
-
 /* Maximum of hpcc_flow.dsack_excess: late packets above this number still count as lost. */
 static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
@@ -164,34 +156,6 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_judge_dsacks() - judge at a fallback whether the path duplicates packets
- * @tp: socket
- * @flow: its flow
- *
- * On a path that duplicates packets, lost packets seem to be late, also for TCP. So late packets
- * must not end a fallback on such a path. Two signs identify such a path:
- *	- the peer received more packets twice than TCP sent twice;
- *	- some fallbacks follow each other closely, and too few of the packets that TCP sent twice
- *	  arrived twice. If packets are only late, nearly all of them arrive twice.
- *
- * Both numbers are sums since the last fallback, plus half of the sum before it.
- */
-void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	u32 copies = tp->dsack_dups - flow->loss.dsacks_base;
-	u32 retrans = tp->total_retrans - flow->loss.retrans_base;
-
-	if (flow->fallback.rounds >= hpcc_far_rounds)
-		flow->loss.dup_score = 0;
-	else if (copies + 2 < retrans - (retrans >> 2))
-		flow->loss.dup_score = min(flow->loss.dup_score + 2, hpcc_dup_score_max);
-	else
-		flow->loss.dup_score -= flow->loss.dup_score > 0;
-	flow->loss.dsacks_base = tp->dsack_dups - (copies >> 1);
-	flow->loss.retrans_base = tp->total_retrans - (retrans >> 1);
-}
-
-/**
  * hpcc_loss_leave() - the connection falls back
  * @tp: socket
  * @flow: its flow
@@ -209,6 +173,6 @@ void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 leas
  */
 void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	if (!flow->loss.duplicates && flow->loss.dup_score < hpcc_dup_score_max)
+	if (!flow->loss.duplicates)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 }

@@ -83,7 +83,6 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
 bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		      const struct rate_sample *rs);
 u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow);
-void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least);
 void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
 

@@ -254,11 +254,8 @@ struct hpcc_flow_prior {
  *	2^-HPCC_LOSS_SHIFT
  * @dsack_delivered: packets delivered when @dsack_excess was updated
  * @dsacked: packets that the peer received twice, from its DSACKs; at most total_retrans
- * @dsacks_base: hpcc_judge_dsacks() counts dsack_dups from this value on
- * @retrans_base: hpcc_judge_dsacks() counts total_retrans from this value on
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @duplicates: the path duplicates packets
- * @dup_score: suspicion that the path duplicates packets, 0 .. 6
  *
  * Socket lock.
  */
@@ -266,11 +263,8 @@ struct hpcc_flow_loss {
 	s64 dsack_excess;
 	u32 dsack_delivered;
 	u32 dsacked;
-	u32 dsacks_base;
-	u32 retrans_base;
 	u32 classic_cwnd;
 	bool duplicates;
-	u8 dup_score;
 };
 
 /**
