@@ -27,8 +27,8 @@ ROOMS = {
 
 # Owners of the fields of struct hpcc_flow.
 OWNERS = {
-    "carrier/": "carrier_state carrier_private",
-    "carrier/carrier.c": "carrier",
+    "carrier/": "carrier_private",
+    "carrier/carrier.c": "carrier carrier_state",
     "control/ack.c": "una full_us",
     "control/census.c": "census",
     "control/classic.c": "mode classic_seq why",

@@ -186,6 +186,25 @@ static inline bool hpcc_carrier_rto(const struct tcp_sock *tp, struct hpcc_flow 
 	       hpcc_carrier_of(flow)->rto(tp, flow);
 }
 
+/* While the requests of a carrier are paused, the TCP option carries requests. Context: socket lock. */
+static inline void hpcc_carrier_pause(struct hpcc_flow *flow, bool paused)
+{
+	WRITE_ONCE(flow->carrier_state.paused, paused);
+}
+
+/* Whether some ports write into the TCP option, others into a trace. Context: LOCAL_IN. */
+static inline void hpcc_carrier_mix(struct hpcc_flow *flow, bool mixed)
+{
+	if (READ_ONCE(flow->carrier_state.mixed) != mixed)
+		WRITE_ONCE(flow->carrier_state.mixed, mixed);
+}
+
+/* Store a signal that the next ACK reflects. @carrier: enum hpcc_carrier. Context: LOCAL_IN. */
+static inline void hpcc_signal_in(struct hpcc_flow *flow, u8 carrier, u16 signal)
+{
+	WRITE_ONCE(flow->carrier_state.signal, carrier << 16 | signal);
+}
+
 /* Whether a signal is to be reflected. Context: any. */
 static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
 {

@@ -156,7 +156,7 @@ static void hpcc_csig_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
 		return;
 	}
-	WRITE_ONCE(flow->carrier_state.signal, HPCC_CARRIER_CSIG << 16 | (u16)v);
+	hpcc_signal_in(flow, HPCC_CARRIER_CSIG, v);
 	hpcc_count_rcu(net, HPCC_C_CSIG_RECEIVED);
 }
 

@@ -107,7 +107,7 @@ static bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 		return true;
 	own->confirmed = false;
 	own->seq = tp->snd_una;
-	WRITE_ONCE(flow->carrier_state.paused, true);
+	hpcc_carrier_pause(flow, true);
 	return false;
 }
 
@@ -123,7 +123,7 @@ static void hpcc_ioam_acked(const struct tcp_sock *tp, struct hpcc_flow *flow, b
 		return;
 	}
 	own->seq = tp->snd_una;
-	WRITE_ONCE(flow->carrier_state.paused, false);
+	hpcc_carrier_pause(flow, false);
 }
 
 /* ---- Receiver -------------------------------------------------------------- */
@@ -162,10 +162,8 @@ static void hpcc_ioam_take(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	};
 	u8 nodes[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
 	bool good = hpcc_trace_in(flow, in, opt, &t, nodes);
-	bool mixed = opt->hops && t.hops > 0;
 
-	if (READ_ONCE(flow->carrier_state.mixed) != mixed)
-		WRITE_ONCE(flow->carrier_state.mixed, mixed);
+	hpcc_carrier_mix(flow, opt->hops && t.hops > 0);
 	if (good)
 		hpcc_forward_in(flow, opt, records, nodes, t.hops);
 }
