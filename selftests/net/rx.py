@@ -314,16 +314,19 @@ def test_silence():
 
 
 def test_unanswered():
-    """Parameters that are not answered are repeated 32 times at most."""
+    """Parameters that are not answered are repeated 32 times at most, and again 256 T later."""
     need_virtual_time()
     flow = Sender(report=False)
     link = Link()
-    sent = 0
-    for _ in range(100):
+    sent, began = [], time.monotonic()
+    for _ in range(400):
         time.sleep(T_NS / 1e9)
         flow.echo(link.step(9000, 0.5, 0.0))
-        sent += any(words[0] & 0x3fffffff for words in reports(flow.run(0), PARAMETERS))
-    expect_in("T in which they were sent", sent, 16, 32)
+        if any(words[0] & 0x3fffffff for words in reports(flow.run(0), PARAMETERS)):
+            sent.append((time.monotonic() - began) * 1e9 / T_NS)
+    first = [at for at in sent if at < 100]
+    expect_in("T in which they were sent", len(first), 16, 32)
+    expect_in("T until they were sent again", sent[len(first)] - first[-1], 256, 262)
     expect("mode", flow.flow()["mode"], "telemetry")
 
 

@@ -10,6 +10,7 @@
 #include "netns/links.h"
 #include "netns/net.h"
 #include "netns/policy.h"
+#include "telemetry/mailbox.h"
 
 const struct hpcc_carrier_ops hpcc_tcp_option;
 
@@ -194,14 +195,12 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
  */
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 {
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	u32 signal = xchg(&flow->carrier_state.signal, 0);
 	const struct hpcc_carrier_ops *ops = hpcc_carrier_at(signal >> 16);
+	u64 record;
 
 	if (!ops->report)
 		return 0;
-	hpcc_count_rcu(sock_net(flow->sk), HPCC_C_REPORT_SENT);
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(ops->report(signal), p + HPCC_OPT_HEAD_LEN);
-	return hpcc_opt_len(1);
+	record = ops->report(signal);
+	return hpcc_report_write(flow, p, &record, 1);
 }

@@ -142,24 +142,6 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const st
 	return true;
 }
 
-/**
- * hpcc_report_write() - write a REPORT
- * @flow: a flow with a REPORT due
- * @p: hpcc_opt_len(1) bytes
- *
- * Context: LOCAL_OUT.
- * Return: length of the REPORT, bytes.
- */
-u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
-{
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
-
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->census.N_sent)),
-			   p + HPCC_OPT_HEAD_LEN);
-	return hpcc_opt_len(1);
-}
-
 /* Whether the last one of @hops has sent a record and has the largest u'. */
 static bool hpcc_last_hop_rules(const struct hpcc_algo *a, u32 hops)
 {

@@ -7,7 +7,6 @@
 
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		     const struct net *net);
-u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p);
 int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
 u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16);
 u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us);

@@ -251,14 +251,13 @@ static bool hpcc_window_pending(const struct hpcc_flow *flow)
 
 static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 {
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
+	u64 window;
 
 	/* Clear @due before the window is read: a newer window sets it again. */
 	smp_store_mb(rx->due, false);
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(READ_ONCE(rx->window), p + HPCC_OPT_HEAD_LEN);
-	return hpcc_opt_len(1);
+	window = READ_ONCE(rx->window);
+	return hpcc_report_write(flow, p, &window, 1);
 }
 
 /* Return: the receiver's state, allocated if needed, or NULL. The caller holds the socket. */

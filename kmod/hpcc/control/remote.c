@@ -290,18 +290,17 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
  */
 u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 {
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 2 };
 	struct hpcc_remote *remote = rcu_dereference(flow->remote);
+	u64 words[2];
 
 	WRITE_ONCE(remote->params_sent_ns, hpcc_peek(tp->tcp_clock_cache));
 	WRITE_ONCE(remote->tries, min(READ_ONCE(remote->tries) + 1, U8_MAX));
 	/* Parameters with T = 0 get no answer. */
 	if (READ_ONCE(remote->state) == HPCC_REMOTE_OFF)
 		WRITE_ONCE(remote->due, false);
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(READ_ONCE(remote->params[0]), p + hpcc_opt_len(0));
-	put_unaligned_be64(READ_ONCE(remote->params[1]), p + hpcc_opt_len(1));
-	return hpcc_opt_len(2);
+	words[0] = READ_ONCE(remote->params[0]);
+	words[1] = READ_ONCE(remote->params[1]);
+	return hpcc_report_write(flow, p, words, 2);
 }
 
 /**

@@ -203,7 +203,6 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	len = *forward + hpcc_receiver_of(flow)->window_write(flow, out + *forward);
 	if (!carrier && hpcc_echo_pending(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
-	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
 	return len + *echo;
 }
 
@@ -219,11 +218,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      u32 *forward, u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
+	u64 N;
 
 	if (unlikely(hpcc_receiver_window_pending(flow)) && hpcc_window_fits(flow, carrier, room))
 		return hpcc_window_and(flow, tp, carrier, room, out, forward, echo);
 	if (carrier && room >= hpcc_opt_len(2) && hpcc_receiver_params_due(flow, tp)) {
-		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 		/* The path may drop this segment because of its option, see hpcc_mute_rto(). */
 		hpcc_request_params(flow);
 		return hpcc_receiver_of(flow)->params_write(flow, tp, out);
@@ -237,8 +236,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		*forward = hpcc_forward_write(flow, tp, carrier, out, room);
 	} else if (room >= 2 * hpcc_opt_len(1) && hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
-		*echo += hpcc_report_write(flow, out + *echo);
-		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
+		N = hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->census.N_sent));
+		*echo += hpcc_report_write(flow, out + *echo, &N, 1);
 	} else {
 		*echo = hpcc_echo_write(flow, out, room);
 	}

@@ -472,6 +472,29 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 }
 
 /**
+ * hpcc_report_write() - write a REPORT, and count it
+ * @flow: a flow
+ * @p: hpcc_opt_len(@nr) bytes
+ * @records: records of the REPORT
+ * @nr: number of @records
+ *
+ * Context: LOCAL_OUT.
+ * Return: length of the REPORT, bytes.
+ */
+u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p, const u64 *records, u8 nr)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = nr };
+	u32 i;
+
+	hpcc_count_rcu(sock_net(flow->sk), HPCC_C_REPORT_SENT);
+	hpcc_opt_encode(p, flow->kind, &opt);
+	for (i = 0; i < nr; i++)
+		put_unaligned_be64(records[i], p + hpcc_opt_len(i));
+	return hpcc_opt_len(nr);
+}
+EXPORT_SYMBOL_GPL(hpcc_report_write);
+
+/**
  * hpcc_echo_drain() - process the load records of the peer's requests, for the peer's W
  * @sk: socket, under its lock
  * @flow: its flow

@@ -176,5 +176,6 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		     const u8 *records, const u8 *nodes, u32 nr);
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
+u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p, const u64 *records, u8 nr);
 
 #endif /* _HPCC_TELEMETRY_MAILBOX_H */
