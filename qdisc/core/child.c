@@ -202,7 +202,7 @@ static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
 
 	if (new && q->cfg.marking != HPCC_MARKING_OFF) {
 		NL_SET_ERR_MSG(extack,
-			       "hpcc: marking has to be off, as a child decides about marks itself");
+			       "hpcc: set marking off first: a child qdisc marks packets itself");
 		return -EINVAL;
 	}
 	sch_tree_lock(sch);

@@ -136,13 +136,13 @@ def unload(ns, wait_s=0, name="tcp_hpcc"):
 
 
 def carriers(module):
-    """Return the loaded modules that need this one: carriers, and sch_hpcc_respond."""
+    """Return the names of the loaded modules that depend on this module: carriers, or sch_hpcc_respond."""
     holders = f"/sys/module/{module}/holders"
     return os.listdir(holders) if module != "hpcc_common" and os.path.isdir(holders) else []
 
 
 def users(module="tcp_hpcc"):
-    """Return the number of users of a module from /proc/modules, without its carriers, or None if it is not loaded."""
+    """Return the reference count of a module without those of its carriers, or None if it is not loaded."""
     with open("/proc/modules", encoding="ascii") as file:
         return next((int(line.split()[2]) - len(carriers(module)) for line in file
                      if line.split()[0] == module), None)

@@ -82,12 +82,10 @@ def not_installed(name):
     ns = fresh()
     defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
     ns.sysctl("kernel.modprobe", "/bin/false")
-    says = {"sysctl": None, "route": "the carrier's module is not loaded",
-            "link": "no module of a carrier that uses links is loaded"}
-    if name == "receiver":
-        says["route"] = "the module hpcc_receiver is not loaded"
+    messages = {"sysctl": None, "route": f"the module hpcc_{name} is not loaded",
+                "link": "no module of a carrier that uses links is loaded"}
     for what, (trigger, _) in triggers(name).items():
-        expect(what, refused(trigger, ns), (errno.ENOENT, says[what]))
+        expect(what, refused(trigger, ns), (errno.ENOENT, messages[what]))
     expect("changed", (loaded(), ns.sysctl("net.hpcc.carrier"), ns.sysctl("net.hpcc.where"), get_routes(ns), get_links(ns)),
            ([], "0", "0", [], []))
 

@@ -84,7 +84,7 @@ test_refused()
 	refused classless tc -n tx class add dev v0 parent 1: classid 1:2 hpcc
 	refused "not supported" tc -n tx class del dev v0 classid 1:1
 	change marking ldcp
-	refused "marking has to be off" tc -n tx qdisc add dev v0 parent 1:1 pfifo
+	refused "set marking off first" tc -n tx qdisc add dev v0 parent 1:1 pfifo
 	expect "still none" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
 	change marking off
 	child pfifo

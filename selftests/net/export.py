@@ -189,9 +189,9 @@ def test_same_as_netlink():
                             ("utilization_ratio", want["u"] / 2**24), ("eta_ratio", want["eta"] / 2**24),
                             ("base_rtt_seconds", want["t"] / 1e9), ("telemetry_received_total", 4),
                             ("hop_utilization_ratio", want["hop"][0]["u"] / 2**24),
-                            ("hop_queue_seconds", want["hop"][0]["qlen"] / 1e9), ("hop_holds", 1)):
+                            ("hop_queue_seconds", want["hop"][0]["qlen"] / 1e9), ("hop_bottleneck", 1)):
             expect(name, round(metrics.one(f"hpcc_flow_{name}", **who), 8), round(value, 8))
-        expect("hop", metrics.labels("hpcc_flow_hop_holds"), [who | {"hop": "1"}])
+        expect("hop", metrics.labels("hpcc_flow_hop_bottleneck"), [who | {"hop": "1"}])
         expect("info", metrics.labels("hpcc_flow_info"), [who | {"mode": want["mode"], "fell_back": "none"}])
         expect("ignored", {labels["reason"]: metrics.one("hpcc_flow_telemetry_ignored_total", **labels)
                            for labels in metrics.labels("hpcc_flow_telemetry_ignored_total")},
@@ -228,11 +228,11 @@ def test_many_flows():
     few, all_of_them = (Metrics(textfile(pair.c, f"--flows={nr}")) for nr in (10, 1000))
     for metrics, nr in (few, 10), (all_of_them, 300):
         expect("flows", metrics.one("hpcc_flows", mode="telemetry"), 300)
-        expect("untold", metrics.one("hpcc_flows_untold"), 300 - nr)
+        expect("omitted", metrics.one("hpcc_flows_omitted"), 300 - nr)
         expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
         expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
                           and name not in ("hpcc_flow_telemetry_ignored_total", "hpcc_flow_limit_total")}, {nr})
-    expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_untold"), 300)
+    expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_omitted"), 300)
     known = few.labels("hpcc_flow_window_bytes")
     first = {flow["lport"] for flow in sorted(pair.c.dump(), key=lambda flow: flow["cookie"])[:10]}
     expect("the first ones", {int(labels["local"].rpartition(":")[2]) for labels in known}, first)
@@ -445,7 +445,7 @@ def test_dashboard():
                            for labels in busy.labels("hpcc_flow_hop_utilization_ratio")),
            [("1", "1", "2"), ("2", "2", "2"), ("3", "3", "2")])
     expect("holds", [labels["node"] for key, labels in
-                     zip(busy["hpcc_flow_hop_holds"].values(), busy.labels("hpcc_flow_hop_holds")) if key], ["2"])
+                     zip(busy["hpcc_flow_hop_bottleneck"].values(), busy.labels("hpcc_flow_hop_bottleneck")) if key], ["2"])
     expect("fell back", fell_back.one("hpcc_flow_info", mode="classic"), 1)
     expect("of before", "hpcc_flow_utilization_ratio" in fell_back, False)
     names = set()
@@ -490,7 +490,7 @@ def test_names():
     os.chmod(folder, 0o777)
     process = start(ns, "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
     _, wrong = process.communicate(timeout=60)
-    expect("output", (process.returncode, wrong), (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+    expect("output", (process.returncode, wrong), (0, "without names of links: the names of links require CAP_NET_ADMIN\n"))
     with open(f"{folder}/x.prom", encoding="ascii") as file:
         expect("up", Metrics(file.read()).one("hpcc_up"), 1)
 

@@ -447,7 +447,7 @@ def free_kb():
         return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
 
 
-def test_whom_strangers_cost_memory():
+def test_strange_syns_allocate_only_if_hpcc_listens():
     """A SYN with the option makes a namespace allocate its handshake table of 64 KB only if the
     SYN-ACK could agree: if the listener selected hpcc, or if a route names it.
     """

@@ -23,7 +23,7 @@ from lib.peer import Flow, Link
 from lib.tcp import pattern, transfer
 
 USAGE, NOTHING = 2, 1
-NO_RECORD = "no record has come yet, as at an end that only receives: W is as the flow began"
+NO_RECORD = "no record has arrived yet, for instance because this end only receives: W has its initial value"
 
 
 def test_unload():
@@ -225,7 +225,7 @@ def test_other_users():
     process = start(pair.c, "flow", "--names", user=1000)
     output, wrong = process.communicate(timeout=60)
     expect("status, why", (process.returncode, wrong),
-           (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+           (0, "without names of links: the names of links require CAP_NET_ADMIN\n"))
     expect("the flow", output.startswith(f"{pair.addr[0]}:"), True)
 
 
@@ -318,7 +318,7 @@ def test_to_itself():
 
 def any_time(why):
     """Return the line "why" without the time for which the hop has limited W."""
-    return re.sub(r"has held it for [0-9.]+ \S?s\b", "holds it", why)
+    return re.sub(r"has limited W for [0-9.]+ \S?s\b", "limits W", why)
 
 
 def test_why():
@@ -335,13 +335,13 @@ def test_why():
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))
     expect("full", re.sub(r"queue \S+ \S+s\)", "", any_time(why())),
-           "hop 1 (u' 1.50,  holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
+           "hop 1 (u' 1.50,  limits W: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
     for _ in range(200):
         flow.run()
         flow.send()
         if flow.flow()["mode"] == "classic":
             break
-    expect("silence", why(), "classic: telemetry stopped (silence); Reno rules, not W, until a record comes")
+    expect("silence", why(), "classic: telemetry stopped (silence); Reno sets the window, not W, until a record arrives")
 
 
 def test_why_unmeasured():
@@ -352,7 +352,7 @@ def test_why_unmeasured():
     got, = run_json(flow.ns, "flow")
     expect("U, u'", (got["U"], [hop["u"] for hop in got["hops"]]), (1, [0]))
     expect("why", got["why"], "no link has been measured since the flow began or its path changed: "
-           "W stays what it was")
+           "W is unchanged")
 
 
 def test_why_receiver():
@@ -376,7 +376,7 @@ def test_why_receiver():
     expect_in("looks", len(shown), 1, len(found))
     for one in shown:
         expect("why", re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])),
-               "the receiver computes W; hop 2 (u' X) holds it, as the last echoes tell")
+               "the receiver computes W; according to the last echoes hop 2 (u' X) limits W")
 
 
 def test_why_law():
@@ -395,7 +395,7 @@ def test_why_law():
         expect("U", round(got["U"], 2), 0.9)
         expect("maxStage", got["maxStage"], max_stage)
         expect("below eta", any_time(got["why"]),
-               f"hop 1 (u' 0.90) holds it: U 0.90 is just below eta 0.95: {below}")
+               f"hop 1 (u' 0.90) limits W: U 0.90 is just below eta 0.95: {below}")
         for _ in range(4):
             flow.round(link.step(9000, 1, 1000))
         # at W_min segments are rare
@@ -736,12 +736,12 @@ def test_tables():
     many = [f"node {node} port {port} rate 1gbit unit 1" for node in range(500) for port in range(100)]
     load_lines(ns, "link", *reversed(many))
     expect("many", run(ns, "link").splitlines(), many)
-    for lines, what in ((many[:1] * 2, "the request has an entry twice"),
+    for lines, what in ((many[:1] * 2, "the request contains an entry twice"),
                         ([f"node 1 port {port % 60000} rate {1 + port // 60000}gbit" for port in range(65001)],
-                         "the request has more entries than the table can")):
+                         "the request has more entries than a table may have")):
         expect(what, load_lines(ns, "link", *lines, status=NOTHING), f"hpccmon link: {what}\n")
     expect("not there", run(ns, "link", "del", "node", "500", "port", "1", status=NOTHING),
-           "hpccmon link: the table does not have such an entry\n")
+           "hpccmon link: the table has no such entry\n")
     expect("nobody", run(ns, "link", "flush", status=NOTHING, user=65534), "hpccmon link: Operation not permitted\n")
     expect("nobody reads", run(ns, "link", user=65534).splitlines(), many)
 

@@ -110,7 +110,7 @@ def test_links_refused():
     """A request with a wrong link is refused as a whole, with the reason."""
     ns = Pair(6).c
     set_links(ns, (1, 2, BPS), (3, 4, BPS, 5))
-    out, lacks = "integer out of range", "a link needs node and port, and a rate to be set"
+    out, lacks = "integer out of range", "a link needs node, port and, unless it is deleted, rate"
     for what, number, says, bad in (
             ("node", errno.ERANGE, out, link((1 << 24) - 1, 1, BPS)), ("port", errno.ERANGE, out, link(1, 65535, BPS)),
             ("port of 32 bits", errno.ERANGE, out, link(1, (1 << 32) - 1, BPS)),
@@ -120,17 +120,17 @@ def test_links_refused():
             ("without a rate", errno.EINVAL, lacks, link(1, 1)), ("without a port", errno.EINVAL, lacks, {"node": 1, "rate": BPS}),
             ("nothing", errno.EINVAL, lacks, {}),
             ("a short rate", errno.EINVAL, "invalid attribute length", link(1, 1, bytes(4))),
-            ("twice", errno.EINVAL, "the request has an entry twice", link(9, 9, 2 * BPS))):
+            ("twice", errno.EINVAL, "the request contains an entry twice", link(9, 9, 2 * BPS))):
         for links in [link(8, 1, BPS), link(9, 9, BPS), bad], [bad, link(9, 9, BPS)]:
             for replace in {}, {"replace": True}:
                 refused(ns, what, number, says, link=links, **replace)
     for what, number, says, links in (
-            ("unknown", errno.ENOENT, "the table does not have such an entry", [link(1, 2), link(1, 3)]),
+            ("unknown", errno.ENOENT, "the table has no such entry", [link(1, 2), link(1, 3)]),
             ("with a rate", errno.EINVAL, "Unknown attribute type", [link(1, 2, BPS)]),
-            ("twice", errno.EINVAL, "the request has an entry twice", [link(1, 2), link(1, 2)]),
+            ("twice", errno.EINVAL, "the request contains an entry twice", [link(1, 2), link(1, 2)]),
             ("without a port", errno.EINVAL, lacks, [{"node": 1}])):
         refused(ns, f"deleted: {what}", number, says, "link-del", link=links)
-    refused(ns, "deleted: replace", errno.EINVAL, "a request that deletes replaces nothing", "link-del",
+    refused(ns, "deleted: replace", errno.EINVAL, "a request cannot both delete and replace entries", "link-del",
             replace=True, link=[link(1, 2)])
     refused(ns, "a route", errno.EINVAL, "Unknown attribute type", route=[{"len": 0}])
     refused(ns, "links among routes", errno.EINVAL, "Unsupported attribute", "route-set", link=[link(5, 5, BPS)])
@@ -161,7 +161,7 @@ def test_links_full():
         expect_in("KB of memory", memory() - before, 900, 1200)
     for one, more in (1, []), (0, [(5 << 8, 35, 10 * BPS)]):
         refused(ns, "one more", errno.ENOSPC, "the table is full", link=[link(1, one, BPS), *[link(*it) for it in more]])
-    refused(ns, "more than a table can have", errno.ENOSPC, "the request has more entries than the table can", replace=True,
+    refused(ns, "more than a table can have", errno.ENOSPC, "the request has more entries than a table may have", replace=True,
             link=[link(*one) for one in [*links, (1, 1, BPS)]])
     set_links(ns, (5 << 8, 35, 25000000000))
     delete_links(ns, (6 << 8, 42))

@@ -134,9 +134,9 @@ def test_who_is_asked():
     for lacks in name:
         what = refused(f"without {lacks}", errno.EINVAL, family.get,
                        **{key: value for key, value in name.items() if key != lacks})
-        expect("message", what, "a flow is named by both ends, or by its cookie")
+        expect("message", what, "the request needs both ends of a connection, or its cookie")
     expect("message", refused("no such", errno.ENOENT, family.get, cookie=1),
-           "no connection of that name runs hpcc here")
+           "no connection with these ends runs hpcc in this namespace")
     refused("other port", errno.ENOENT, family.get, **name | {"rport": 1})
 
 
@@ -158,7 +158,7 @@ def test_same_name():
     name = name_of(ends[0][0])
     expect("same ends", name_of(ends[1][0]), name)
     expect("message", refused("both", errno.ENOTUNIQ, family.get, **name),
-           "several connections have these ends: give ifindex or cookie")
+           "several connections have these ends: add ifindex or cookie")
     for client, index, _ in ends:
         for how in {"ifindex": index}, {"cookie": cookie(client)}:
             found = family.get("flow-get", **name, **how)

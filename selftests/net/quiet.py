@@ -53,7 +53,7 @@ def echo_of(peer, *requests):
 
 # ---- the receiver
 
-def test_told_of_quiet_hops():
+def test_echo_lists_quiet_hops():
     """An echo has one record for all hops that counted themselves and wrote none, if the receiver can know them."""
     two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
     for what, request, want in (
@@ -70,7 +70,7 @@ def test_told_of_quiet_hops():
         expect(what, got, want and sorted(map(word, want)))
 
 
-def test_newest_is_told():
+def test_echo_has_newest_state():
     """If a quiet hop writes a record again, or a hop becomes quiet, the echo has the newest state."""
     one, two = record(1, 1000, 7, 5), record(2, 1000, 7, 5)
     peer = requester()
@@ -81,8 +81,8 @@ def test_newest_is_told():
     expect("now a record", echo_of(peer, ([FREE, FREE], 2, 0), ([one, FREE], 2, 0)),
            sorted(map(word, (one, quiet(2)))))
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-    expect("other hops: what waits is void", echo_of(peer, ([FREE, FREE], 2, 0),
-                                                     ([FREE, FREE], 1, 0)), [word(quiet(1))])
+    expect("other hops: waiting marks are discarded",
+           echo_of(peer, ([FREE, FREE], 2, 0), ([FREE, FREE], 1, 0)), [word(quiet(1))])
 
 
 def test_peer_that_does_not_understand():

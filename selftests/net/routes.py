@@ -84,7 +84,7 @@ def test_refused():
     """A request with a wrong route is refused as a whole, with the reason."""
     ns = Pair().c
     set_routes(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
-    out, behind, long = "integer out of range", "the address has bits behind the prefix", "an address has fewer bits"
+    out, behind, long = "integer out of range", "the address has bits set after the prefix", "the prefix is longer than an address"
     lacks, size = "a route needs a prefix and its length", "an address has 4 or 16 bytes"
     for what, number, message, bad in (
             ("33 bits", errno.EINVAL, long, route("10.0.0.0/33 1 1")), ("129 bits", errno.ERANGE, out, route("fd00::/129 1 1")),
@@ -95,11 +95,11 @@ def test_refused():
             ("where of 32 bits", errno.ERANGE, out, route(f"11.0.0.0/8 {(1 << 32) - 1} 1")),
             ("5 bytes", errno.EINVAL, size, {"prefix": bytes(5), "len": 0}), ("no bytes", errno.EINVAL, size, {"prefix": b"", "len": 0}),
             ("no length", errno.EINVAL, lacks, {"prefix": bytes(4)}), ("no prefix", errno.EINVAL, lacks, {"len": 0}),
-            ("twice", errno.EINVAL, "the request has an entry twice", route("::ffff:11.1.0.0/112 0 0"))):
+            ("twice", errno.EINVAL, "the request contains an entry twice", route("::ffff:11.1.0.0/112 0 0"))):
         for more in {}, {"replace": True}:
             refused(ns, what, number, message, route=[route("10.0.0.0/8 0 0"), bad, route("11.1.0.0/16 1 1")], **more)
     for what, number, message, bad in (
-            ("not there", errno.ENOENT, "the table does not have such an entry", route("10.0.0.0/9")),
+            ("not there", errno.ENOENT, "the table has no such entry", route("10.0.0.0/9")),
             ("with a value", errno.EINVAL, "Unknown attribute type", route("fd00::/48 0 1"))):
         refused(ns, what, number, message, "del", route=[route("10.0.0.0/8"), bad])
 

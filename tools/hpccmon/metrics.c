@@ -196,16 +196,16 @@ static void put_numbers(FILE *to, const struct snapshot *snap)
 {
 	uint32_t i;
 
-	head(to, "hpcc_flows", "gauge", "Flows that agreed on telemetry, by what rules them.");
+	head(to, "hpcc_flows", "gauge", "Flows that agreed on telemetry, by mode.");
 	for (i = 0; i < NR(snap->mode); i++)
 		fprintf(to, "hpcc_flows{mode=\"%s\"} %" PRIu64 "\n", mode_text(i), snap->mode[i]);
-	head(to, "hpcc_flows_fell_back", "gauge", "Flows by the reason why they fell back last.");
+	head(to, "hpcc_flows_fell_back", "gauge", "Flows by the reason of their last fallback.");
 	for (i = 0; i < NR(snap->fell_back); i++)
 		fprintf(to, "hpcc_flows_fell_back{reason=\"%s\"} %" PRIu64 "\n", fell_back_text(i),
 			snap->fell_back[i]);
-	head(to, "hpcc_flows_untold", "gauge",
-	     "Flows without series of their own, beyond what --flows allows.");
-	fprintf(to, "hpcc_flows_untold %" PRIu64 "\n", snap->nr - snap->nr_shown);
+	head(to, "hpcc_flows_omitted", "gauge",
+	     "Flows without series of their own, because --flows limits their number.");
+	fprintf(to, "hpcc_flows_omitted %" PRIu64 "\n", snap->nr - snap->nr_shown);
 }
 
 static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
@@ -216,7 +216,7 @@ static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
 	size_t i;
 
 	snprintf(help, sizeof(help),
-		 "%s of flows that send and that telemetry rules; of now: no rate() of it.",
+		 "%s of flows that send and use telemetry, at this moment: do not use rate().",
 		 spread->help);
 	head(to, spread->name, "histogram", help);
 	for (i = 0; spread->bound[i]; i++) {
@@ -365,13 +365,14 @@ static void put_flows(FILE *to, struct snapshot *snap)
 	put_flow_value(to, snap, "hpcc_flow_base_rtt_seconds", "T.", flow_T);
 	put_flow_came(to, snap);
 	put_hops(to, snap, "hpcc_flow_hop_utilization_ratio",
-		 "u' of the hop's last record: queue over T, and load.", hop_u);
+		 "u' of the hop's last record: queue divided by T, plus load.", hop_u);
 	put_hops(to, snap, "hpcc_flow_hop_queue_seconds", "Queue in the hop's last record.",
 		 hop_queue);
 	put_hops(to, snap, "hpcc_flow_hop_record_age_seconds",
-		 "How long ago the hop's last record came.", hop_age);
-	put_hops(to, snap, "hpcc_flow_hop_holds",
-		 "1 for the hop of a flow with the largest u', which holds it; else 0.", hop_holds);
+		 "Time since the hop's last record arrived.", hop_age);
+	put_hops(to, snap, "hpcc_flow_hop_bottleneck",
+		 "1 for the hop with the largest u', which limits the flow; otherwise 0.",
+		 hop_holds);
 }
 
 /* ---- The text --------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static const char *classic_text(const struct flow *flow)
 	case HPCC_WHY_MUTED:
 		return "the path may drop segments with the option (muted)";
 	default:
-		return "no telemetry has come";
+		return "no telemetry has arrived";
 	}
 }
 
@@ -37,13 +37,14 @@ static const char *classic_text(const struct flow *flow)
 static bool other_rules(const struct flow *flow, char *text, size_t size)
 {
 	if (flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING)
-		snprintf(text, size, "classic: %s; Reno rules, not W, until %s",
-			 classic_text(flow), flow->mode == HPCC_FLOW_CLASSIC ? "a record comes" :
+		snprintf(text, size, "classic: %s; Reno sets the window, not W, until %s",
+			 classic_text(flow), flow->mode == HPCC_FLOW_CLASSIC ? "a record arrives" :
 			 "a link is measured");
 	else if (flow->mode == HPCC_FLOW_IGNORING)
-		snprintf(text, size, "the last records were of no use: W stays what it was");
+		snprintf(text, size,
+			 "no link could be measured from the last records: W is unchanged");
 	else if (flow->busy)
-		snprintf(text, size, "a process owns the socket: its hops tell nothing now");
+		snprintf(text, size, "a process uses the socket: its hops cannot be read now");
 	else
 		return false;
 	return true;
@@ -85,10 +86,10 @@ static const char *holds_text(const struct hop *hop, const char *queue, char tex
 	char age[16];
 
 	if (hop->held_us)
-		snprintf(text, 96, "hop %u (u' %.2f%s) has held it for %s", hop->nr, hop->u, queue,
-			 time_text(hop->held_us * 1e3, age));
+		snprintf(text, 96, "hop %u (u' %.2f%s) has limited W for %s", hop->nr, hop->u,
+			 queue, time_text(hop->held_us * 1e3, age));
 	else
-		snprintf(text, 96, "hop %u (u' %.2f%s) holds it", hop->nr, hop->u, queue);
+		snprintf(text, 96, "hop %u (u' %.2f%s) limits W", hop->nr, hop->u, queue);
 	return text;
 }
 
@@ -106,10 +107,10 @@ static const char *step_text(const struct flow *flow)
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
 	if (!flow->nr_hops)
-		snprintf(text, size, "no record has come yet, as at an end that only "
-			 "receives: W is as the flow began");
+		snprintf(text, size, "no record has arrived yet, for instance because this end "
+			 "only receives: W has its initial value");
 	else
-		snprintf(text, size, "no link has been measured yet: W is as the flow began");
+		snprintf(text, size, "no link has been measured yet: W has its initial value");
 }
 
 /**
@@ -139,17 +140,18 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 	queue_text(flow, hop, queue);
 	holds_text(hop, queue, holds);
 	if (age_us != UINT64_MAX && flow_is_idle(flow))
-		snprintf(text, size, "idle or stalled: the last record came %s ago, W is of then",
-			 time_text(age_us * 1e3, age));
+		snprintf(text, size, "idle or stalled: the last record arrived %s ago, and W has "
+			 "not changed since", time_text(age_us * 1e3, age));
 	else if (hop->quiet)
-		snprintf(text, size, "the largest load is of hop %u, whose queue is too short for "
+		snprintf(text, size, "hop %u has the largest load, but its queue is too short for "
 			 "records: it counts as u' %.2f, and %s", hop->nr, hop->u,
 			 flow->W < flow->W_init ? "W grows" : "W is W_init");
 	else if (flow->receiver)
-		snprintf(text, size, "the receiver computes W; %s, as the last echoes tell", holds);
+		snprintf(text, size, "the receiver computes W; according to the last echoes %s",
+			 holds);
 	else if (flow->U >= NEAR_ETA * flow->eta && !hop->u)
 		snprintf(text, size, "no link has been measured since the flow began or its path "
-			 "changed: W stays what it was");
+			 "changed: W is unchanged");
 	else if (flow->U >= NEAR_ETA * flow->eta)
 		snprintf(text, size, "%s: U %.2f is %s eta %.2f: %s", holds, flow->U,
 			 flow->U >= flow->eta ? "above" : "just below", flow->eta,

@@ -78,7 +78,7 @@ static int hpcc_link_parse(void *entry, struct nlattr * const *attrs, bool del,
 
 	if (!attrs[HPCC_A_LINK_NODE] || !attrs[HPCC_A_LINK_PORT] ||
 	    (!del && !attrs[HPCC_A_LINK_RATE])) {
-		NL_SET_ERR_MSG(extack, "a link needs node and port, and a rate to be set");
+		NL_SET_ERR_MSG(extack, "a link needs node, port and, unless it is deleted, rate");
 		return -EINVAL;
 	}
 	link->node = nla_get_u32(attrs[HPCC_A_LINK_NODE]);

@@ -8,19 +8,20 @@
 #include <linux/capability.h>
 #include <linux/kmod.h>
 #include <linux/module.h>
+#include <linux/netlink.h>
 
 #include "common/setup.h"
 #include "netns/net.h"
 
 static const struct {
-	const char *name;
+	const char *name, *missing;
 	bool needs_links;
 } hpcc_modules[] = {
-	[HPCC_CARRIER_IOAM]	= { "ioam", true },
-	[HPCC_CARRIER_INT]	= { "int", true },
-	[HPCC_CARRIER_IFA]	= { "ifa", true },
-	[HPCC_CARRIER_CSIG]	= { "csig" },
-	[HPCC_MODULE_RECEIVER]	= { "receiver" },
+	[HPCC_CARRIER_IOAM]	= { "hpcc_ioam", "the module hpcc_ioam is not loaded", true },
+	[HPCC_CARRIER_INT]	= { "hpcc_int", "the module hpcc_int is not loaded", true },
+	[HPCC_CARRIER_IFA]	= { "hpcc_ifa", "the module hpcc_ifa is not loaded", true },
+	[HPCC_CARRIER_CSIG]	= { "hpcc_csig", "the module hpcc_csig is not loaded" },
+	[HPCC_MODULE_RECEIVER]	= { "hpcc_receiver", "the module hpcc_receiver is not loaded" },
 };
 
 struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
@@ -54,10 +55,29 @@ int hpcc_module_load(unsigned int id)
 {
 	if (!test_bit(id, &hpcc_modules_loaded) && capable(CAP_NET_ADMIN) &&
 	    try_module_get(THIS_MODULE)) {
-		request_module("hpcc_%s", hpcc_modules[id].name);
+		request_module("%s", hpcc_modules[id].name);
 		module_put(THIS_MODULE);
 	}
 	return test_bit(id, &hpcc_modules_loaded) ? 0 : -ENOENT;
+}
+
+/**
+ * hpcc_module_need() - as hpcc_module_load(), for a netlink request
+ * @id: as for hpcc_module_load()
+ * @attr: attribute that needs the module
+ * @extack: for the error message, which names the module
+ *
+ * Context, return: as hpcc_module_load().
+ */
+int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	int err = hpcc_module_load(id);
+
+	if (err && extack) {
+		NL_SET_BAD_ATTR(extack, attr);
+		extack->_msg = hpcc_modules[id].missing;
+	}
+	return err;
 }
 
 /**

@@ -37,6 +37,8 @@ enum hpcc_carrier {
 struct hpcc_agreements;
 struct hpcc_setup;
 struct hpcc_table;
+struct netlink_ext_ack;
+struct nlattr;
 
 /* Maximum values in sysctls and routes. */
 #define HPCC_WHERE_MAX		1
@@ -236,6 +238,7 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 extern struct hpcc_setup hpcc_setup;
 bool hpcc_is_up(void);
 int hpcc_module_load(unsigned int id);
+int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack);
 int hpcc_where_load(unsigned int where);
 int hpcc_carriers_load_links(void);
 int hpcc_sysctl_register(struct net *net);

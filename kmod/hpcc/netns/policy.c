@@ -134,26 +134,22 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 		return -EINVAL;
 	}
 	if (nla_get_u32(len) > 8 * nla_len(prefix)) {
-		NL_SET_ERR_MSG_ATTR(extack, len, "an address has fewer bits");
+		NL_SET_ERR_MSG_ATTR(extack, len, "the prefix is longer than an address");
 		return -EINVAL;
 	}
 	addr = hpcc_get_addr(prefix);
 	route->len = nla_get_u32(len) + (nla_len(prefix) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
 	ipv6_addr_prefix(&route->prefix, &addr, route->len);
 	if (!ipv6_addr_equal(&route->prefix, &addr)) {
-		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits behind the prefix");
+		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits set after the prefix");
 		return -EINVAL;
 	}
 	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
 	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
-	if (carrier && hpcc_module_load(nla_get_u32(carrier))) {
-		NL_SET_ERR_MSG_ATTR(extack, carrier, "the carrier's module is not loaded");
+	if (carrier && hpcc_module_need(nla_get_u32(carrier), carrier, extack))
 		return -ENOENT;
-	}
-	if (where && hpcc_where_load(nla_get_u32(where))) {
-		NL_SET_ERR_MSG_ATTR(extack, where, "the module hpcc_receiver is not loaded");
-		return -ENOENT;
-	}
+	if (where && nla_get_u32(where))
+		return hpcc_module_need(HPCC_MODULE_RECEIVER, where, extack);
 	return 0;
 }
 

@@ -58,7 +58,7 @@ static int hpcc_table_sort(const struct hpcc_table_type *type, struct hpcc_table
 	for (i = 1; i < table->nr; i++) {
 		if (type->cmp(hpcc_table_at(type, table, i - 1), hpcc_table_at(type, table, i)))
 			continue;
-		NL_SET_ERR_MSG(extack, "the request has an entry twice");
+		NL_SET_ERR_MSG(extack, "the request contains an entry twice");
 		return -EINVAL;
 	}
 	return 0;
@@ -76,7 +76,7 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem)
 		nr += nla_type(attr) == type->nest;
 	if (nr > type->max) {
-		NL_SET_ERR_MSG(info->extack, "the request has more entries than the table can");
+		NL_SET_ERR_MSG(info->extack, "the request has more entries than a table may have");
 		return ERR_PTR(-ENOSPC);
 	}
 	table = hpcc_table_alloc(type, nr);
@@ -137,7 +137,7 @@ static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 	struct hpcc_table *new;
 
 	if (nr < 0) {
-		NL_SET_ERR_MSG(extack, "the table does not have such an entry");
+		NL_SET_ERR_MSG(extack, "the table has no such entry");
 		return ERR_PTR(nr);
 	}
 	if (nr > type->max) {
@@ -181,7 +181,7 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 
 	if (replace && del) {
 		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[HPCC_A_TABLE_REPLACE],
-				    "a request that deletes replaces nothing");
+				    "a request cannot both delete and replace entries");
 		return -EINVAL;
 	}
 	change = hpcc_table_of_request(type, info, del);

@@ -329,7 +329,7 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 		return 0;
 	if (!netlink_net_capable(request, CAP_NET_ADMIN)) {
 		NL_SET_ERR_MSG_ATTR(extack, attrs[HPCC_A_FLOW_IDENTIFY],
-				    "the names of links are for CAP_NET_ADMIN");
+				    "the names of links require CAP_NET_ADMIN");
 		return -EPERM;
 	}
 	hpcc_paths_ask(net);
@@ -377,7 +377,8 @@ static struct sock *hpcc_flow_only(struct genl_info *info)
 
 	sk = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
 	if (!sk) {
-		NL_SET_ERR_MSG(info->extack, "no connection of that name runs hpcc here");
+		NL_SET_ERR_MSG(info->extack,
+			       "no connection with these ends runs hpcc in this namespace");
 		return ERR_PTR(-ENOENT);
 	}
 	id++;
@@ -387,7 +388,7 @@ static struct sock *hpcc_flow_only(struct genl_info *info)
 	sock_put(another);
 	sock_put(sk);
 	NL_SET_ERR_MSG(info->extack,
-		       "several connections have these ends: give ifindex or cookie");
+		       "several connections have these ends: add ifindex or cookie");
 	return ERR_PTR(-ENOTUNIQ);
 }
 
@@ -404,7 +405,8 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 	if (!info->attrs[HPCC_A_FLOW_COOKIE] &&
 	    (!info->attrs[HPCC_A_FLOW_LADDR] || !info->attrs[HPCC_A_FLOW_RADDR] ||
 	     !info->attrs[HPCC_A_FLOW_LPORT] || !info->attrs[HPCC_A_FLOW_RPORT])) {
-		NL_SET_ERR_MSG(info->extack, "a flow is named by both ends, or by its cookie");
+		NL_SET_ERR_MSG(info->extack,
+			       "the request needs both ends of a connection, or its cookie");
 		return -EINVAL;
 	}
 	err = hpcc_identify(skb, genl_info_net(info), info->attrs, info->extack);

@@ -162,7 +162,7 @@ static const char *unmark(const struct view *v, const uint8_t *want, uint8_t *go
 	tally->marked++;
 	if (v->is_ipv4) {
 		if (!sums_equal(sum16(ip, 20), sum16(was, 20)))
-			return "a mark, and another IP checksum";
+			return "the IP checksum is wrong after a mark";
 		ip[1] = (ip[1] & ~3) | before;
 		memcpy(ip + 10, was + 10, 2);
 	} else {
@@ -180,11 +180,11 @@ static const char *judge_option(const uint8_t *was, const uint8_t *is, uint32_t 
 	bool has_free = false;
 
 	if (memcmp(was, is, 3))
-		return "the option's head";
+		return "the first bytes of the option changed";
 	if ((was[3] & 15) != (is[3] & 15))
-		return "the option's flags";
+		return "the flags of the option changed";
 	if (is[3] >> 4 != (hops < 15 ? hops + 1 : 15))
-		return "the number of hops";
+		return "the number of hops is wrong";
 	for (i = 0; i < nr; i++) {
 		has_free |= !(was[4 + 8 * i] >> 4);
 		if (!memcmp(was + 4 + 8 * i, is + 4 + 8 * i, 8))
@@ -193,19 +193,19 @@ static const char *judge_option(const uint8_t *was, const uint8_t *is, uint32_t 
 		place = 4 + 8 * i;
 	}
 	if (changed > 1)
-		return "more than one record";
+		return "the port wrote more than one record";
 	if (!changed) {
 		if (hops < 15 && has_free && hops + 1 > phase * nr)
-			return "a free slot that was not filled";
+			return "the port left a free slot empty";
 		tally->counted++;
 		return NULL;
 	}
 	if (hops >= 15 || hops + 1 <= phase * nr)
-		return "a record that was not asked for";
+		return "the port wrote a record that was not requested";
 	if (was[place] >> 4)
-		return "a record replaced";
+		return "the port replaced a record";
 	if (is[place] >> 4 != hops + 1)
-		return "the record's hop";
+		return "the record has a wrong hop";
 	tally->stamped++;
 	return NULL;
 }
@@ -220,11 +220,11 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
 					       v->opt - check - 2) ||
 	    memcmp(want + v->opt + v->optlen, got + v->opt + v->optlen,
 		   len - v->opt - v->optlen))
-		return "bytes outside of the option";
+		return "bytes outside the option changed";
 	if (partial == check ? memcmp(want + check, got + check, 2) :
 	    !sums_equal(sum16(want + v->tcp, v->end - v->tcp),
 			sum16(got + v->tcp, v->end - v->tcp)))
-		return "the TCP checksum";
+		return "the TCP checksum is wrong";
 	return judge_option(want + v->opt, got + v->opt, v->optlen, tally);
 }
 
@@ -246,13 +246,13 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 
 	tally->arrived++;
 	if (len > FRAME_MAX)
-		return "longer than any that was sent";
+		return "the frame is longer than all frames that were sent";
 	if (!memcmp(want, got, len)) {
 		tally->same++;
 		view_frame(&v, rules, want, len);
 		/* A switch does not change an option only if its hop count is 15. */
 		if (rules->stamp && v.optlen && want[v.opt + 3] >> 4 != 15)
-			return "not stamped";
+			return "the port did not stamp";
 		return NULL;
 	}
 	memcpy(copy, got, len);
@@ -264,5 +264,5 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 	}
 	if (rules->stamp && v.optlen)
 		return judge_stamped(&v, want, copy, len, partial, tally);
-	return memcmp(want, copy, len) ? "a frame that is none of ours" : NULL;
+	return memcmp(want, copy, len) ? "the port changed a frame that it must not change" : NULL;
 }

@@ -146,7 +146,7 @@ int live_main(struct maker *m, const struct options *o)
 	}
 	for (uint32_t i = 0; i < m->nr_flows; i++)
 		known += m->flows[i].known;
-	printf("seed %" PRIu64 " frames %" PRIu64 " taken %" PRIu64 " heard %" PRIu64
+	printf("seed %" PRIu64 " frames %" PRIu64 " taken %" PRIu64 " seen %" PRIu64
 	       " flows %u of %u\n", o->seed, done, sent, seen, known, m->nr_flows);
 	return known == m->nr_flows ? 0 : 1;
 }
