@@ -278,7 +278,7 @@ static void hpcc_responder_recount(const struct hpcc_responder *r, struct tc_hpc
 
 static struct hpcc_responder *hpcc_responder_create(struct net_device *dev)
 {
-	struct hpcc_responder *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	struct hpcc_responder *r = kvzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 
 	if (!r)
 		return NULL;

@@ -37,7 +37,7 @@ FILES = {"tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
 # The most allocations that one step may need
 STEPS_MAX = 2000
-TCA_HPCC_LIMIT = 3
+TCA_HPCC_LIMIT, TCA_HPCC_RESPOND = 3, 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -414,6 +414,13 @@ def request(sock, index, kind, options=b""):
         return None
 
 
+def responding():
+    """Load the module for responses. Return its name."""
+    if users("sch_hpcc_respond") is None:
+        expect("insmod", insert("sch_hpcc_respond"), 0)
+    return "sch_hpcc_respond"
+
+
 def test_port_is_made():
     """Each allocation of a request fails once: the port has its old configuration or the requested one."""
     ns = Netns()
@@ -435,6 +442,7 @@ def test_port_is_made():
             expect("ports", len(there), 0 if error else 1)
         if there:
             ns.tc("qdisc del dev eth0 root")
+        expect("users of sch_hpcc_respond", users("sch_hpcc_respond"), 0)
 
     def changed(error):
         expect_error(error)
@@ -447,11 +455,30 @@ def test_port_is_made():
         limits.append(1000000 + len(limits))
         return request(sock, index, b"hpcc", attr(TCA_HPCC_LIMIT, struct.pack("=I", limits[-1])))
 
-    print("# add: %d failed it, %d did not" %
-          Nth(range_of("__sys_sendto")).each(lambda: request(sock, index, b"hpcc"), made))
+    responding()
+    for options in b"", attr(TCA_HPCC_RESPOND, struct.pack("=I", 1000)):
+        print("# add: %d failed it, %d did not" %
+              Nth(range_of("__sys_sendto")).each(lambda options=options: request(sock, index, b"hpcc", options), made))
     ns.tc("qdisc add dev eth0 root hpcc limit 1mb")
     limits.append(port()[0]["options"]["limit"])
     print("# change: %d failed it, %d did not" % Nth(range_of("__sys_sendto")).each(change, changed))
+
+
+def test_responder_is_made():
+    """Without memory for its responder a port is not created, or keeps its configuration, and holds no module."""
+    ns, module = Netns(), responding()
+    ns.ip("link add d0 type dummy", "link add d1 type dummy")
+    ns.tc("qdisc add dev d0 root handle 1: hpcc")
+    shown = ns.run("tc", "qdisc", "show")
+    for kind, how in ("failslab", {}), ("fail_page_alloc", {"min-order": 0, "ignore-gfp-highmem": "N"}):
+        Faults(module, kind, **how)
+    for how in "change dev d0", "add dev d1":
+        output = ns.run("tc", "qdisc", *f"{how} root handle 1: hpcc respond 1kb".split(), check=False)
+        expect(how, ("Cannot allocate memory" in output, users(module), ns.run("tc", "qdisc", "show")), (True, 0, shown))
+    for kind in "failslab", "fail_page_alloc":
+        Faults(kind=kind, probability=0)
+    ns.tc("qdisc change dev d0 root handle 1: hpcc respond 1kb")
+    expect("users", users(module), 1)
 
 
 def expect_error(error):

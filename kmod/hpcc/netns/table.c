@@ -28,7 +28,8 @@ static struct hpcc_table *hpcc_table_alloc(const struct hpcc_table_type *type, u
 {
 	struct hpcc_table *table;
 
-	table = kvzalloc(sizeof(*table) + (size_t)nr * type->size, GFP_KERNEL_ACCOUNT);
+	table = kvzalloc(sizeof(*table) + (size_t)nr * type->size,
+			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 	table->nr = nr;
