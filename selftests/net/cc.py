@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/ack.c: from telemetry to the window: how W, cwnd and pacing change when echoes
+"""kmod/hpcc/control/ack.c and law.c: from telemetry to the window: how W, cwnd and pacing change when echoes
 arrive, when echoes stop, and when segments are lost.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""include/hpcc/law/fallback.h in kmod/hpcc/control/ack.c: the bottleneck does not stamp, an idle
+"""include/hpcc/law/fallback.h in kmod/hpcc/control/loss.c: the bottleneck does not stamp, an idle
 link in front of it does. Only losses show the overload: hpcc falls back to its classic response,
 and tries telemetry again ever more rarely.
 """

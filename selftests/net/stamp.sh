@@ -41,6 +41,7 @@ offset()
 
 	out=$("$(dirname "$0")/frames/stamp.py" "$1" "$2" offset) || fail "$out"
 	read -r TS BUSY <<<"$out"
+	[[ $TS$BUSY =~ ^[0-9]+$ ]] || fail "offset: $out"
 }
 
 # near A B: whether two numbers are equal modulo 2^20. Allow some ns, because clocks are read

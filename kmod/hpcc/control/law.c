@@ -125,8 +125,10 @@ void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 
 /**
  * hpcc_law_rto() - an RTO fired: W restarts from one segment, and grows as in slow start
- * @sk: socket; its sender computes W from now on
+ * @sk: socket
  * @flow: its flow
+ *
+ * If the receiver computed W, the sender computes it from now on.
  */
 void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -143,7 +145,7 @@ void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_law_undo() - no packet was lost before the last RTO: restore W
+ * hpcc_law_undo() - the last RTO was spurious: restore W
  * @flow: a flow
  */
 void hpcc_law_undo(struct hpcc_flow *flow)

@@ -9,7 +9,7 @@
  *	sender		Each ACK of data or of a probe allows the next probe. The first probe leaves
  *			before the first data.
  *	receiver	LOCAL_IN processes the records, then TCP processes the ACK.
- *			hpcc_in_ack_event() answers with a pure ACK that carries the echo. Probes of
+ *			hpcc_answer_ack() answers with a pure ACK that carries the echo. Probes of
  *			some carriers do not reach TCP: LOCAL_IN answers.
  *
  * If SACK was negotiated, TCP does not count a probe or its answer as a duplicate ACK, because only

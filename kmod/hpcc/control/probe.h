@@ -12,6 +12,7 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
 /**
  * hpcc_answer_ack() - an ACK arrived: answer a probe, and a request for a prompt ACK
@@ -29,7 +30,5 @@ static inline void hpcc_answer_ack(struct sock *sk, struct hpcc_flow *flow)
 	if (hpcc_prompt_take(flow))
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
-
-void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
 #endif /* _HPCC_CONTROL_PROBE_H */

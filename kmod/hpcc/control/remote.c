@@ -13,7 +13,6 @@
  *
  * All functions run under the socket lock, except those for LOCAL_IN and LOCAL_OUT.
  */
-#include <linux/unaligned.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 #include <hpcc/law/response.h>

@@ -11,8 +11,9 @@ struct hpcc_ack;
 
 /**
  * enum hpcc_records - what the records of an ACK show about telemetry
- * @HPCC_RECORDS_USABLE: a link was measured
- * @HPCC_RECORDS_UNDECIDED: the next record may measure a link
+ * @HPCC_RECORDS_USABLE: a link was measured, a record was skipped because it came too soon, or the
+ *	receiver sent W
+ * @HPCC_RECORDS_UNDECIDED: the first record of a link arrived, so the next one may measure the link
  * @HPCC_RECORDS_UNUSABLE: no record arrived, or none is usable
  * @HPCC_RECORDS_SILENCE: the same, and usable telemetry has stopped
  */

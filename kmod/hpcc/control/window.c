@@ -27,7 +27,7 @@ static const u32 hpcc_W_min_shift = 10;
 static const u32 hpcc_W_min_mss_shift = 4;
 
 /* A burst may always have the bytes that the host sends in this time, if T has this minimum. */
-static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
+static const u32 hpcc_burst_host_ns = 8 * NSEC_PER_USEC;
 static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
 /**
@@ -58,7 +58,7 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
 	u64 bytes = T_ns < hpcc_burst_T_ns ? 0 :
-		    mul_u64_u64_div_u64(B_host, hpcc_burst_ns, NSEC_PER_SEC);
+		    mul_u64_u64_div_u64(B_host, hpcc_burst_host_ns, NSEC_PER_SEC);
 
 	flow->burst.least = clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
 				    U16_MAX);

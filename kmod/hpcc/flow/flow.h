@@ -2,10 +2,10 @@
 /*
  * State of a connection that agreed (flow.c), and the locks of tcp_hpcc:
  *
- *	- The socket lock covers all members of struct hpcc_flow that are not listed below. ack.c
- *	  runs under it. The hooks run under RCU; local_out.c describes which segments also have the
+ *	- The socket lock covers all members of struct hpcc_flow that are not listed below. The
+ *	  callbacks of TCP run under it. The hooks run under RCU; local_out.c describes which segments also have the
  *	  socket lock.
- *	- No lock covers the members that the hooks and ack.c share. They are single words, and each
+ *	- No lock covers the members that the hooks and the callbacks share. They are single words, and each
  *	  word is valid alone. mailbox.c describes the transfer of records.
  *	- The hooks find flows under RCU in a hash table keyed by the socket. They never use
  *	  icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its content at any moment.
@@ -237,7 +237,7 @@ struct hpcc_flow_silence {
 };
 
 /**
- * struct hpcc_flow_prior - values before an RTO (ack.c owns it)
+ * struct hpcc_flow_prior - values before an RTO (law.c owns it)
  * @W_q16: W
  * @slow_start_limit_q16: limit of slow start
  *
@@ -335,13 +335,13 @@ struct hpcc_flow_event {
  * @sk: the socket, for lookup by address; constant. Only a caller with a reference to it may
  *	dereference it
  *
- * Members that the hooks and ack.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
+ * Members that the hooks and the callbacks share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
  * @hops: number of hops of the path, from the newest echo
  * @scale: scale that FORWARD requests
  * @next_hop: next hop to request in this round of phases, from 0 on
  * @prompt: the peer requested a prompt ACK
- * @answer: the peer sent a probe
+ * @answer: hpcc_probe_answer() has to run, because of a probe or a pause of mute.c
  * @identify_active: @path is not NULL
  * @scales: bit mask of all scales that FORWARD requested: T may fall several times while an echo is
  *	in flight
@@ -371,7 +371,7 @@ struct hpcc_flow_event {
  * @settle: net.hpcc.settle
  * @why: reason of the last fallback, enum hpcc_flow_why
  * @ignored: counters of ignored telemetry, by enum hpcc_ignored; LOCAL_IN writes them without a
- *	lock, ack.c under the socket lock
+ *	lock, law.c under the socket lock
  * @dead: set by release(); no code may dereference @sk afterwards
  * @lock: covers @dead, and writers of @path
  * @id: number of the flow in its network namespace; constant

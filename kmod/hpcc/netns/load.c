@@ -24,6 +24,7 @@ static const struct {
 	[HPCC_MODULE_RECEIVER]	= { "hpcc_receiver", "the module hpcc_receiver is not loaded" },
 };
 
+/* main.c sets up() and down(). */
 struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
 
 /**

@@ -111,18 +111,17 @@ static inline void hpcc_prompt_in(struct hpcc_flow *flow, const struct hpcc_opt 
  */
 static inline void hpcc_answer_later(struct hpcc_flow *flow)
 {
-	/* The CPU that reads this flag also reads the records. */
+	/* Pairs with hpcc_answer_begin(): the CPU that clears this flag sees the records. */
 	smp_store_release(&flow->answer, true);
 }
 
 /**
- * hpcc_answer_begin() - an answer is sent now; a later probe triggers another answer
+ * hpcc_answer_begin() - hpcc_probe_answer() runs now
  * @flow: a flow
- *
- * Call this before the records are read.
  */
 static inline void hpcc_answer_begin(struct hpcc_flow *flow)
 {
+	/* Clear the flag before the records are read: a later probe sets it again. */
 	smp_store_mb(flow->answer, false);
 }
 
