@@ -269,10 +269,12 @@ def test_loss_and_reordering():
     """With losses and SACKs, which compete for the option space, all data arrive unchanged."""
     for version in 4, 6:
         pair = Pair(version, offload=False)
+        listener = pair.listen()
+        pair.connect(listener)      # resolve the neighbour: the kernel sends only three solicitations
         for ns in (pair.c, pair.s):
             ns.tc("qdisc add dev eth0 root netem delay 100us loss 3% reorder 98% gap 5 limit 9999")
         sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
+        client, server = pair.connect(listener)
         seen = False
         # In real time chance decides which of about 7 packets are lost.
         for _ in range(10):
