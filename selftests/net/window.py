@@ -196,9 +196,10 @@ def test_ipv6_extension_headers():
         data = data_segments([seg for seg in segments if seg.dport == 5000])
         expect("headers", {seg.at for seg in data}, {56})
         expect("no_room", pair.c.counters()["no_room"] > 0, True)
-        last = data[-20:]
+        last = data[len(data) // 2:]
         expect("payload", max(len(seg.payload) for seg in last), before - 16)
-        expect("slots", {len(seg.telemetry(FORWARD).words) for seg in last}, {3})
+        # classic requests telemetry once in T/8
+        expect("slots", {len(request.words) for seg in last if (request := seg.telemetry(FORWARD))}, {3})
         client.setsockopt(socket.IPPROTO_IPV6, name, b"")
         transfer((client, server, pattern(200000)))
         segments = sniffer.segments()
@@ -409,7 +410,7 @@ def test_bursts_by_the_window():
         pair = Pair(delay="50us", base_rtt_ns=100000, host_mbps=mbps)
         sniffer = Sniffer(pair.s)
         client, server = pair.connect()
-        transfer((client, server, pattern(37 * mbps)))     # 3 W: the flow does not fall back yet
+        transfer((client, server, pattern(12 * mbps)))      # W: no ACK is without a record yet
         largest = max(len(seg.payload) for seg in sniffer.segments())
         mss = tcp_info(client)["snd_mss"]
         expect_in(f"burst at {mbps} Mb/s", -(-largest // mss), least, most)
@@ -418,20 +419,20 @@ def test_bursts_by_the_window():
 def test_bursts_by_time():
     """A burst may have the bytes of 8 us at the host's rate, with a window W that has settled."""
     need_virtual_time()
-    # 8 us are 7 segments at 10 Gb/s, and 17 at 25 Gb/s; W of 2 ms is about 160
-    for host_mbps, least, most in (MBPS, 4, 5), (10 * MBPS, 7, 7), (25 * MBPS, 16, 16):
-        path = Path(host_mbps=host_mbps)
+    # 8 us are 7 segments at 10 Gb/s, and 17 at 25 Gb/s; W is about 170
+    for mbps, delay_us, least, most in (1000, 1000, 4, 5), (10000, 100, 7, 7), (25000, 40, 16, 16):
+        path = Path(host_mbps=mbps)
         path.a.tc("qdisc del dev right root")
         for node in 1, 2:
-            path.change(node, f"hpcc rate {MBPS}mbit delay 1ms")
+            path.change(node, f"hpcc rate {mbps}mbit delay {delay_us}us")
         client, server = path.connect()
-        goodput_mbps(client, server, 10000000)
+        goodput_mbps(client, server, 2000000)
         sniffer = Sniffer(path.a, "right")
         goodput_mbps(client, server, 2000000)
         expect("runs", get_cc(client), "hpcc")
         mss = tcp_info(client)["snd_mss"]
         largest = max(len(seg.payload) for seg in sniffer.segments())
-        expect_in(f"bursts at {host_mbps} Mb/s", -(-largest // mss), least, most)
+        expect_in(f"bursts at {mbps} Mb/s", -(-largest // mss), least, most)
 
 
 def test_pacing_by_acks():
