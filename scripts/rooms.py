@@ -93,7 +93,7 @@ def used(path, folder, text):
 
 
 def includes(top):
-    """Return files that use a higher room, and headers with the same name."""
+    """Return files that include or import from a higher room, and headers whose names are not unique."""
     found, headers = {}, {}
     for folder, rooms in ROOMS.items():
         for path in sorted((top / folder).rglob("*.[chp]*")):

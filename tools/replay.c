@@ -10,12 +10,12 @@
  *	ack_seq,snd_nxt,nhop,h0_bps,h0_ts_ns,h0_tx_bytes,h0_qlen_bytes,...,
  *		U,W,Wc,inc_stage,last_update_seq
  *
- * with the four h columns for each hop, empty if an ACK has fewer hops. U is the average; W and Wc
- * are bytes, rounded down.
+ * Each hop has the four h columns; they are empty if an ACK has fewer hops. U is the average; W and
+ * Wc are bytes, rounded down.
  *
- * The law uses one unit of time for T, timestamps, txBytes and queues. Here it is 2^-k ns with the
- * largest k that the trace's T and counters allow, so that the reported errors are those of the law
- * and not of the unit.
+ * The law uses one unit of time for T, timestamps, txBytes and queues. hpcc-replay uses a unit of
+ * 2^-k ns, with the largest k that the trace's T and counters allow. So the reported errors are
+ * those of the law, and not rounding errors of the unit.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -48,8 +48,8 @@ static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 
 /* The RTT of the packet that this ACK acknowledges, measured from its last transmission. It is
  * never too large, and too small only after a spurious retransmission. (rs->rtt_us may come from a
- * timestamp in milliseconds.) In an overload most packets are retransmissions: without their
- * samples, each flow would use an old RTT.
+ * timestamp in milliseconds.) During overload most packets are retransmissions: without the
+ * samples of retransmissions, each flow would use an old RTT.
  */
 static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 			    const struct rate_sample *rs)
@@ -153,8 +153,8 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 
 /* ---- Callbacks of ldcp --------------------------------------------------------- */
 
-/* Apply the window law to the packets that an ACK newly acknowledged. A window that is not used up
- * does not grow.
+/* Apply the window law to the packets that an ACK newly acknowledged. cw grows only if the
+ * connection has used the whole window.
  */
 static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
 			u32 marked)
@@ -328,8 +328,8 @@ static void ldcp_init(struct sock *sk)
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->stage = LDCP_STABLE;
 	/* A connection that changed from another congestion control may have finished its first
-	 * RTT. The peer controls the duration of the handshake: IW is not derived from one that is
-	 * too long.
+	 * RTT. The peer controls the duration of the handshake: IW is not derived from a handshake
+	 * that took too long.
 	 */
 	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out &&
 	    (READ_ONCE(sysctls->iw_segs) ||

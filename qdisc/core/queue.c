@@ -179,8 +179,8 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
-	/* After the delay was lowered, a packet can be due before earlier packets. It then waits
-	 * for the earlier packets.
+	/* After the delay was lowered, a packet can be due before earlier packets in the queue. The
+	 * packet then leaves after the earlier packets.
 	 */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
 	__qdisc_enqueue_tail(skb, &q->in_flight);
@@ -194,7 +194,7 @@ static void hpcc_serve(struct hpcc_sched *q, u64 now)
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
-/* Start packets of the child. It is served after our own queue is empty. */
+/* Start packets of the child qdisc. Packets of our own queue start before them. */
 static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
@@ -398,8 +398,8 @@ EXPORT_SYMBOL_GPL(hpcc_enqueue);
  * @q: the port, locked
  * @skb: the packet
  *
- * If the packet has a TCP option, all packets whose start is in the past start first. So the packet
- * meets only the remaining queue.
+ * If the packet has a TCP option, all packets whose start time is in the past start first. So the
+ * packet meets only the packets that still wait.
  *
  * Return: the headers.
  */

@@ -115,7 +115,7 @@ static int hpcc_ifa_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* IFA has no flag for a missing hop, so an anonymous port cannot take part. */
+/* IFA has no flag for a missing hop, so a port with identify off cannot push metadata. */
 static int hpcc_ifa_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			     struct netlink_ext_ack *extack)
 {

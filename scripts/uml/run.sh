@@ -236,9 +236,9 @@ lay_out()
 }
 
 # Start the guest. Equal jobs run in the same way if no property of the host reaches the
-# guest's kernel. So the environment and the command line, from which it derives random
-# numbers, are the same on all hosts. The working directory of the guest's kernel is the
-# job's directory, which contains links to all files that the kernel opens.
+# guest's kernel. The kernel derives random numbers from its environment and its command
+# line, so both are the same on all hosts. The working directory of the guest's kernel is
+# the job's directory, which contains links to all files that the kernel opens.
 # random.trust_cpu: the guest accepts the seed as sufficient entropy. Otherwise it would
 # wait for more entropy forever, because virtual time stands still while it computes.
 # slub_debug: in 7.2 a CPU's store of free objects ("sheaf") keeps pointers to objects

@@ -14,10 +14,10 @@
  *
  * The role of a function depends on its callers, so the plugin follows the stack: the
  * last instruction of a translated block may be a call, which stores its return
- * address, or a return, which loads it. The addresses of these accesses give the order
+ * address, or a return, which loads it. The addresses of these accesses show the order
  * of the frames. A frame has the role of its caller, unless marks[] contains its
- * function. The role of a received packet is known only later: until then its
- * instructions are counted apart (PENDING).
+ * function. The role of a received packet is unknown at first: until it is known, the
+ * packet's instructions are counted as PENDING.
  *
  * Limits: an interrupt has no call instruction, so its first block counts for the role
  * that it interrupts. A block that a fault ends early counts as a whole.
@@ -61,12 +61,12 @@ static const char *const role_names[ROLES] = {
 
 enum mark {
 	NONE,
-	AS,		/* the frame gets the role */
-	INTERRUPTS,	/* the same, and packets are received */
-	ARRIVES,	/* a packet was received, its role is unknown */
-	IS_FOR,		/* now the packet's role is known */
-	IS_QUEUED,	/* for a socket that a process owns: the interrupted role */
-	TO_SOCKET,	/* a packet that waited for its socket's owner */
+	AS,		/* the frame gets the role of its row in marks[] */
+	INTERRUPTS,	/* like AS; the function also receives packets */
+	ARRIVES,	/* a packet was received; its role is unknown */
+	IS_FOR,		/* the packet's role is that of the row */
+	IS_QUEUED,	/* a process owns the packet's socket: the interrupted role */
+	TO_SOCKET,	/* the packet waited until a process released its socket */
 };
 
 /* A kernel may inline some of these functions, so the list has several functions of each path. */
@@ -483,7 +483,7 @@ static void stop(unsigned int cpu, void *data)
 	fclose(file);
 }
 
-/* Calls and returns end a block. */
+/* Only the last instruction of a block can be a call or a return. */
 static void watch_stack(struct qemu_plugin_tb *tb, size_t insns)
 {
 	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, insns - 1);

@@ -117,7 +117,7 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 	expect(f->rounds == m->rounds);
 }
 
-/* Whether at least half of the excess was only late. */
+/* @packets of the lost packets were only late. Return whether this ends the fallback. */
 static bool late(struct hpcc_fallback *f, struct model *m, u32 packets, u32 least, u64 hold)
 {
 	bool ask = m->excess > 0 && least != HPCC_HOLD_SILENCE &&

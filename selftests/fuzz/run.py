@@ -22,7 +22,8 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
 OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute()
 
-# The headers that each target tests: prefixes of their functions' names.
+# For each target: the headers that it tests, and a regular expression for the start of the names of
+# the tested functions.
 CODE = {
     "option": (("/record.h",), r"hpcc_(syn_)?opts?_"),
     "record": (("/record.h", "/histogram.h", "/response.h"), r"hpcc_(?!(syn_)?opts?_|algo_)"),
@@ -37,7 +38,7 @@ CODE = {
     "csig": (("/csig.h",), ""),
 }
 
-# Percent of the code's regions, as the compiler counts them, that the seeds alone reach.
+# Minimum percentage of the code's regions (of the compiler's coverage) that the seeds alone reach.
 REACH_MIN = 95
 
 # A single input takes microseconds.

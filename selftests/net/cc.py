@@ -33,7 +33,7 @@ def test_one_reduction_a_round():
     now = flow.round(link.step(9000, 1.0, 0.9))
     reference = now["Wc"]
     base = flow.acked
-    # The data that are in flight now were sent after that round.
+    # flow.run() sends data after the last update of Wc; the ACKs below acknowledge only their first bytes.
     segments = flow.run()
     for part in range(1, 6):
         flow.echo(link.step(9000, 1.0, 0.9), ack=base + part)
@@ -154,9 +154,8 @@ def test_maximum_over_hops():
 
 
 def test_not_too_soon():
-    """An interval on a path of several hops is T/8 at least, so that a pair of
-    back-to-back packets does not count as load. A record that is skipped counts as part of the next
-    interval.
+    """On a path of several hops the interval between two used records is at least T/8, so that a pair of
+    back-to-back packets does not count as load. The next interval includes a skipped record.
     """
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
@@ -290,9 +289,9 @@ def test_old_baseline():
 
 
 def test_stood_still():
-    """Data and their records are delayed for 100 T on the way back. A record that is stamped after
-    that looks older than theirs, because 64 T are half the range of a 20-bit counter: it becomes a
-    new baseline.
+    """Records are delayed for 100 T on the return path. A record that is stamped after the delay looks older
+    than the delayed records, because 64 T are half the range of a 20-bit counter: it becomes a new
+    baseline.
     """
     flow = Flow()
     link = Link()
@@ -368,8 +367,8 @@ def test_identify():
 
 
 def test_identify_on_demand():
-    """No IDENTIFY is sent before a program requests identities, nor after its request has expired;
-    a later request works although telemetry began before it.
+    """A flow sends IDENTIFY only from a program's request for identities until the request expires. A
+    later request also works, although telemetry began before it.
     """
     flow = Flow()
     link = Link()
@@ -584,7 +583,7 @@ def test_spurious_timeout():
     flow.acked = first
     flow.time_out()
     expect_in("W after the timeout", flow.flow()["W"], 1400, 1500)
-    # The receiver has got the first transmission, and its ACKs carry that one's timestamp.
+    # The receiver has received the first transmission, and its ACKs carry the timestamp of that transmission.
     for seg in late[:4]:
         flow.tsecr = stamp
         flow.acked = (seg.seq + len(seg.payload)) & 0xffffffff
@@ -671,8 +670,8 @@ def test_loss_probe():
 
 
 def test_recovery():
-    """After a loss no more segments leave than have left the network, for one round trip, although
-    the telemetry lets W grow; after recovery cwnd follows W again.
+    """For one round trip after a loss the flow sends at most as many segments as have left the network,
+    although telemetry increases W; after recovery cwnd follows W again.
     """
     flow = Flow(max_stage=0)
     link = Link()

@@ -161,9 +161,10 @@ def losses(ns):
 def test_dstopts_between_hosts():
     """Two hosts send with IPV6_DSTOPTS, and lose no segment. A server with hpcc sets this option before
     or after accept(), a server with Reno only before. After accept() the kernel does not reduce the
-    MSS (ipv6_update_options()), so full segments of Reno exceed the MTU by these 8 bytes. Segments
-    of hpcc do not, because hpcc reserves more than 8 bytes for its own options. No sniffer runs,
-    because the module does not remove our options from a packet that a sniffer also holds.
+    MSS (ipv6_update_options()), so full segments of Reno would exceed the MTU by these 8 bytes.
+    Segments of hpcc fit into the MTU, because hpcc reserves more than 8 bytes for its own options.
+    No sniffer runs, because the module does not remove our options from a packet that a sniffer
+    also holds.
     """
     for cc, late in ("reno", False), ("hpcc", False), ("hpcc", True):
         pair = Pair(6, delay="50us", cc=(cc, cc))

@@ -100,7 +100,7 @@ def segments_of(*options, dport=5000):
 
 
 def test_utilization():
-    """d(tx)/d(ts), and u' if T is known, are shown between two records of the same link and scale."""
+    """tshark computes d(tx)/d(ts) from two records of the same link and scale; it also shows u' if T is known."""
     options = [option(FORWARD, [record(1, ts, tx, qlen, tag)], 10)
                for ts, tx, qlen, tag in ((0xfff00, 0xffff0, 100, 1), (100, 50, 200, 1), (100, 50, 200, 1),
                                          (300, 60, 0, 2), (500, 260, 1000, 2))]
@@ -144,7 +144,7 @@ def test_malformed():
 
 
 def test_other_experiments():
-    """Options of other experiments go to Wireshark's own dissector, as the SYN or the connection shows."""
+    """Wireshark's own dissector parses the options of other experiments; the SYN or the connection identifies them."""
     names = ["hpcc.type", "hpcc.exid", "tcp.options.experimental.exid"]
     ours = option(FORWARD, [record(1, 1, 1)])
     peer = Peer()
@@ -196,7 +196,7 @@ def test_slow_hop():
 
 
 def test_tags_in_tags():
-    """However many CSIG tags follow each other, with or without VLAN tags between, the dissector ends."""
+    """The dissector ends for any number of CSIG tags in a row, with or without VLAN tags in between."""
     tag, vlan = b"\x88\xb5\0\0", b"\x81\0\0\5"
     fields = ["csig.type", "_ws.expert.message"]
     for tags in tag, tag * 2, tag * 300, (vlan + tag) * 300:

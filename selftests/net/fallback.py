@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""include/hpcc/law/fallback.h in kmod/hpcc/control/loss.c: the bottleneck does not stamp, an idle
-link in front of it does. Only losses show the overload: hpcc falls back to its classic response,
-and tries telemetry again ever more rarely.
+"""include/hpcc/law/fallback.h in kmod/hpcc/control/loss.c: the bottleneck does not stamp, but an idle
+link before it does. So hpcc detects overload only by losses. It falls back to its classic response,
+and after each fallback waits longer before it uses telemetry again.
 """
 
 import socket
@@ -42,7 +42,7 @@ class Hidden(Path):
 
 
 def test_alone():
-    """For each buffer of the slow link, hpcc loses few packets and uses the link."""
+    """With each buffer size of the slow link, hpcc loses few packets and keeps the link busy."""
     need_virtual_time()
     for packets in 5, 10, 20, 50, 100, 200:
         path = Hidden(packets)
@@ -134,7 +134,7 @@ def test_return_is_slow():
 
 
 def test_timeout_is_slow():
-    """After an RTO W grows by no more than is acknowledged, whatever load a record reports."""
+    """After an RTO W grows at most by the number of acknowledged bytes, for any load in a record."""
     need_virtual_time()
     flow, link, unacked = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
@@ -164,7 +164,7 @@ def test_slow_start_of_a_full_link():
 
 def test_timeout_leaves_one_segment():
     """An RTO that mutes the flow leaves one segment to send, as any RTO does: that segment is
-    retransmitted, and none behind it.
+    retransmitted, and no segment after it.
     """
     need_virtual_time()
     flow = Flow()
@@ -220,8 +220,8 @@ def test_classic_is_reno():
 
 
 def test_silence_does_not_back_off():
-    """On a path that stops stamping from time to time a flow returns at once: each time the first
-    record that counts ends classic mode.
+    """If a path stops stamping from time to time, a flow returns without delay: each time the first
+    usable record ends classic mode.
     """
     need_virtual_time()
     flow = Flow()
@@ -285,10 +285,10 @@ def late_packets(how):
 
 
 def test_late_packets():
-    """A switch that reorders loses nothing: the receiver reports TCP's retransmissions as
+    """A switch reorders packets and drops none: the receiver reports TCP's retransmissions as
     duplicates, which undoes the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second
-    kind), because it matters whether more than 64 packets are retransmitted before TCP knows the
-    extent of reordering (design.rst). So the bound is for the median.
+    kind), because more than 64 packets may be retransmitted before TCP has measured the extent of
+    reordering (design.rst). So the bound is for the median.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
@@ -311,7 +311,7 @@ def test_set_again():
 
 
 def test_duplicated_packets():
-    """On a path that duplicates packets, copies of packets that were sent once do not excuse
+    """On a path that duplicates packets, duplicates of packets that TCP sent once do not cancel
     losses.
     """
     need_virtual_time()

@@ -130,7 +130,7 @@ def test_under_traffic():
     pair = Pair(qdisc="hpcc rate 1gbit")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
-    # The test deletes the qdisc that tc added: the first request to Port creates the one that it models.
+    # Delete the qdisc that tc added: Port knows only the configuration of a qdisc that its own request creates.
     pair.c.tc("qdisc del dev eth0 root")
     port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
     turns = 0
@@ -178,7 +178,7 @@ def send_some(sock, number):
 
 def test_size_tables():
     """With size tables that change the lengths of packets, options and counters still follow their
-    rules, and packets of length 0 or 2 GB do no harm.
+    rules, and packets of length 0 or 2 GB cause no error.
     """
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 6), 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random packets (packets/*.c). Through a port: each packet arrives as it does on a way without the
-port, except for records and marks, and the counters add up. To a host: its connections deliver
-exactly the data that their senders wrote.
+"""Random packets (packets/*.c). A port must forward each packet as a path without the port does, except
+for records and marks, and its counters must add up. On a host that receives such packets, the
+connections must deliver exactly the data that their senders wrote.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ def seed():
 
 
 class Ways:
-    """Two ways from tx to rx: d0 to d1 through a port of ours, and c0 to c1 without one."""
+    """Two paths from tx to rx: d0 to d1 through a port of ours, and c0 to c1 without such a port."""
 
     def __init__(self, kind, how, above=""):
         self.tx, self.rx = Netns(), Netns()
@@ -109,7 +109,7 @@ class Ways:
 
     @staticmethod
     def wait_for_forwarding(ns):
-        """Wait until the ports of the bridge forward, as they do after it has noticed their carriers."""
+        """Wait until the ports of the bridge forward: they do so after the bridge has detected their carriers."""
         for _ in range(100):
             ports = json.loads(ns.run("ip", "-j", "-d", "link", "show", "master", "br0"))
             if {port["linkinfo"]["info_slave_data"]["state"] for port in ports} == {"forwarding"}:
@@ -122,7 +122,7 @@ class Ways:
         return self.port_ns.port(self.port_dev)
 
     def run(self, count, *options):
-        """Send packets on both ways and compare them. Return the counts of the program."""
+        """Send packets on both paths and compare the arrivals. Return the counts of the program."""
         routed = self.kind == "router"
         if self.tuns:
             options += "--tun={},{}".format(*self.tuns),
@@ -184,7 +184,7 @@ def test_wire_clones():
 
 
 def test_wire_that_drops():
-    """Each packet leaves, or is counted as dropped under the right reason."""
+    """The port sends each packet, or counts it as dropped for the right reason."""
     ways = Ways("wire", f"rate {SLOW} limit 20kb marking ldcp kmin 3kb kmax 9kb knonect 12kb")
     got = ways.run(PACKETS // SHARES, "--lossy")
     stats = ways.stats()

@@ -27,7 +27,9 @@ NO_RECORD = "no record has arrived yet, for instance because this end only recei
 
 
 def test_unload():
-    """Without the module hpccmon tells how to load it. First, because other tests' connections take minutes to end."""
+    """If the module is not loaded, hpccmon prints how to load it. This test runs first, because the connections of
+    other tests take minutes to end.
+    """
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)
@@ -219,7 +221,7 @@ def test_same_as_netlink():
 
 
 def test_other_users():
-    """A user without the right to the identities of links gets a message about that, and all other values."""
+    """A user without CAP_NET_ADMIN gets no identities of links, but a message about this, and all other values."""
     pair = Pair()
     pair.connect()
     process = start(pair.c, "flow", "--names", user=1000)
@@ -230,7 +232,7 @@ def test_other_users():
 
 
 def test_which_flows():
-    """Ends and cookies select flows; if none matches, the exit status is 1."""
+    """Addresses, ports and cookies select flows; if no flow matches, the exit status is 1."""
     pair = Pair(6)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -260,7 +262,7 @@ def test_which_flows():
 
 
 def test_flows_come_and_go():
-    """Flows that end during a dump do no harm: each flow that stays is shown once."""
+    """If flows end during a dump, each of the other flows is still shown once."""
     pair = Pair(6)
     listener = pair.listen()
     staying = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(100))
@@ -289,7 +291,7 @@ def test_flows_come_and_go():
 
 
 def test_namespace_goes():
-    """If no other process uses its namespace any more, hpccmon continues, and ends as usual."""
+    """If hpccmon is the last process in its network namespace, it continues, and ends as usual."""
     pair = Pair()
     ends = pair.connect()
     listener = listen(pair.c)
@@ -456,7 +458,7 @@ def test_lost_events():
     changes = flow.ns.counters()["path_changes"] - before
     listener.send_signal(signal.SIGCONT)
     time.sleep(0.1)
-    # The next event that arrives carries the number of events missed before.
+    # The next event that arrives contains the number of events missed before it.
     time.sleep(1.1)
     flow.round(links[0].step(9000, 0.5))
     time.sleep(0.1)
@@ -471,7 +473,7 @@ def test_lost_events():
     expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 100, changes + 1)
     expect("at the end", wrong, f"{len(events)} events shown, "
            f"{sum(one['missed'] for one in events)} left out by the kernel, {lost} lost\n")
-    # hpccmon reports the lost events also if it is interrupted before it has read any.
+    # hpccmon reports the number of lost events even if it is interrupted before it has read an event.
     unread.send_signal(signal.SIGINT)
     unread.send_signal(signal.SIGCONT)
     output, wrong = unread.communicate(timeout=60)
@@ -523,7 +525,7 @@ def test_top_without_its_terminal():
 
 
 def test_top_leaves_the_terminal_as_it_was():
-    """However top ends, the terminal echoes again, and an error message stands in place of its screen."""
+    """After each way of ending top, the terminal echoes again, and an error message replaces the screen of top."""
     def is_usual(screen):
         with open(screen.pane("tty"), "rb") as tty:
             flags = termios.tcgetattr(tty)[3]
@@ -573,7 +575,7 @@ def test_top_sort_and_filter():
 
 
 def test_top_on_a_screen():
-    """On a terminal top shows the same table as --once at each size; keys change its order and filter."""
+    """On a terminal of any size top shows the same table as --once; keys change the order and the filter."""
     pair = Pair()
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -625,7 +627,7 @@ def links_of(answer):
 
 
 def test_path_by_a_flow():
-    """"hpccmon path" requests the links of a flow that sends, and prints what is known of an idle one."""
+    """For a flow that sends, "hpccmon path" requests the links; for an idle flow it prints the links found before."""
     need_virtual_time()
     for version in 4, 6:
         path = Path(version, switches=4)

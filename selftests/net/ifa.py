@@ -196,7 +196,7 @@ def frame(ip=4, padding=b"", **how):
 
 
 def test_port_writes():
-    """A port writes its metadata in front of that of earlier hops; lengths change, and nothing else changes."""
+    """A port inserts its metadata before those of earlier hops and updates lengths; other bytes do not change."""
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
             port = FramePort("stamp ifa", f"rate {rate} delay 20us")

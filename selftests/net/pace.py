@@ -28,7 +28,7 @@ def largest(sniffer, pair, ends):
 
 
 def test_device_bound():
-    """If the limit of a device is below a burst, it is respected under ldcp, under cubic, and under ldcp again."""
+    """A packet keeps to the device's limit even if bursts may be longer: under ldcp, cubic, and ldcp again."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
     pair.c.ip("link set eth0 gso_max_segs 3", "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
     sniffer = Sniffer(pair.c)

@@ -257,7 +257,7 @@ class Distant(Flow):
 
 
 def test_W_ai_while_the_rtt_falls():
-    """W_ai at most doubles per round trip, although T falls and with it the other parameters."""
+    """W_ai at most doubles per round trip, even while T and the parameters that depend on T decrease."""
     need_virtual_time()
     flow = Distant(n_flows=0, max_stage=255)
     rtts = (T_NS * (1.9 - 0.1 * at) * 1e-9 for at in range(9))

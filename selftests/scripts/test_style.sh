@@ -20,7 +20,8 @@ style()
 	[ "$rc" = "$status" ] && [ "${out##*$'\n'}" = "$last" ]
 }
 
-# broken PROGRAM [gone]: print a copy of /usr/bin whose PROGRAM fails at once, or is missing
+# broken PROGRAM [gone]: create a directory with links to all programs of /usr/bin, in which
+# PROGRAM fails at once or, with "gone", is missing. Print the path of the directory.
 broken()
 {
 	mkdir -p "$WORK/$1"
@@ -31,7 +32,7 @@ broken()
 	echo "$WORK/$1"
 }
 
-# planted KIND FINDING FILE LINE: scripts/rooms.py finds a LINE at the end of FILE
+# planted KIND FINDING FILE LINE: if LINE is appended to FILE, "rooms.py KIND" prints FINDING
 planted()
 {
 	local copy=$WORK/planted out

@@ -4,9 +4,9 @@
  * (<hpcc/law/phase.h>), the records of switches (<hpcc/wire/stamp.h>) and the window law
  * (<hpcc/law/algo.h>), connected by fluid models of links.
  *
- * Properties to test: the record of each hop is refreshed within a stated number
- * of requests, and W follows the load of any link within a stated number of
- * round trips, whatever queues the other links have.
+ * Properties to test, for any queues of the other links: a new record of each hop arrives within a
+ * stated number of requests, and W follows the load of any link within a stated number of round
+ * trips.
  */
 #include "algo.h"
 #include <hpcc/law/phase.h>
@@ -296,7 +296,7 @@ static void path_stamp(struct path *path, u8 *option)
 	}
 }
 
-/* Send a segment with a request. Its records return after T and the waiting time in queues. */
+/* Send a segment with a request. Its records return in an ACK after T and the time in queues. */
 static void path_send(struct path *path)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 3 };
@@ -370,7 +370,7 @@ static void path_run(struct path *path, u32 rtts)
 	}
 }
 
-/* Check that W fits the rest of the busiest link; @others is the load of the other senders. */
+/* Check that W fits the free capacity of the busiest link; @others is the load of other senders. */
 static void expect_share(const struct path *path, double others)
 {
 	double want = 0.95 - others;
@@ -425,8 +425,8 @@ TEST(path__W_follows_the_fullest_link)
 	}
 }
 
-/* The load of hop 1 has ended. Switches that replace records remove its record as long as its queue
- * is the shortest.
+/* The load of hop 1 has ended. Switches that replace records overwrite the record of hop 1 as long
+ * as the queue of hop 1 is the shortest.
  */
 static void load_left(struct path *path, bool mixed)
 {
@@ -458,7 +458,7 @@ TEST(path__W_rises_behind_switches_that_replace)
 	}
 }
 
-/* During this time W reacts to that record only once. */
+/* During these round trips W reacts to the last record of hop 1 only once. */
 TEST(path__one_record_is_answered_once)
 {
 	struct path path;

@@ -27,7 +27,7 @@
 #define UNKNOWN_PART	10
 /* We store the cookies of up to OTHERS flows that are not selected. */
 #define OTHERS		4096
-/* We forget flows that ended when there are more than twice as many as live, and this many. */
+/* We forget all stored flows when their number exceeds twice the live flows plus this number. */
 #define KNOWN_SPARE	4096
 
 struct recorder {
@@ -38,12 +38,12 @@ struct recorder {
 	double		end;		/* monotonic time, s; 0: none */
 	double		now;		/* time of this read, since 1970 */
 	struct monitor	*mon;
-	struct acks	*acks;		/* NULL: no record of each ACK */
+	struct acks	*acks;		/* NULL: ACKs are not recorded */
 	struct known_flows	*known;
 	double		ask;		/* time of the next request for an unknown flow, s */
 	uint64_t	others[OTHERS];	/* cookies of flows that are not selected */
 	uint64_t	acks_told;
-	uint64_t	acks_others;	/* number of their ACKs */
+	uint64_t	acks_others;	/* number of ACKs of these flows */
 	uint64_t	lines;
 	uint64_t	live;		/* number of flows in the last read */
 	uint64_t	looks;

@@ -53,7 +53,7 @@
 #define HPCC_CSIG_WALK		(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN + HPCC_CSIG_LEN)
 
 /**
- * enum hpcc_csig_type - T
+ * enum hpcc_csig_type - type of a signal, the field T of a tag
  * @HPCC_CSIG_ABW: min(ABW); not used here
  * @HPCC_CSIG_ABW_C: min(ABW/C)
  * @HPCC_CSIG_PD: max(PD), the waiting time of a packet

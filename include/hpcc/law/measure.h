@@ -135,8 +135,8 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
  * @now: time of any clock; 0 counts as 1
  *
  * The bottleneck is the link with the largest u'. Call this once per round trip: within a round
- * trip the order of two equally loaded links changes often. A quiet link counts with the u' that
- * the window law uses for it.
+ * trip the order of two equally loaded links changes often. The u' of a quiet link is the estimate
+ * that the window law also uses.
  */
 static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
 {

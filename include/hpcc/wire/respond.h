@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3). A packet with a request
- * meets a long queue: the switch copies fields of this packet and sends a response to its sender.
+ * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3). If a packet with a request
+ * meets a long queue, the switch copies fields of this packet and sends a response to its sender.
  *
  * A response is a TCP segment without any flag. Its addresses and ports are those of a segment from
  * the data's receiver to the sender. Its ACK number is the data's sequence number, its sequence
@@ -11,8 +11,8 @@
  *
  * An attacker with a forged source address can direct responses to that address. So a request gets
  * at most one response on its path: the switch that responds changes the FORWARD to ANSWERED, and
- * other switches do not respond to ANSWERED. A flow gets a response only in its turn, and only
- * while the budgets of its sender and of the port are not used up.
+ * other switches do not respond to ANSWERED. A flow gets a response only in its turn (at most once
+ * per interval), and only while the budgets of its sender and of the port are not used up.
  *
  * The functions use bytes and lengths only, no skb, as in hpcc/wire/stamp.h.
  */
@@ -114,10 +114,12 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
  * @ethernet: the packet begins with an Ethernet header
  * @c: result
  *
- * A segment gets no response in three cases. A segment without the ACK flag has no ACK number for
- * the response. After 15 hops the segment's hop count is at its maximum. And both addresses must be
- * unicast, as for ICMP (RFC 1122, 3.2.2): otherwise a multicast packet would get a response from
- * each port through which it leaves.
+ * A segment gets no response in three cases:
+ *
+ * - It has no ACK flag, so it has no ACK number for the response.
+ * - Its hop count is at the maximum of 15.
+ * - One of its addresses is not unicast. ICMP has the same rule (RFC 1122, 3.2.2): otherwise each
+ *   port through which a multicast packet leaves would send a response.
  *
  * The caller adds the VLAN tag of the skb.
  *
@@ -208,9 +210,9 @@ struct hpcc_turn {
 };
 
 enum hpcc_turn_kind {
-	HPCC_TURN_HELD,		/* not the flow's turn, or no free entry */
-	HPCC_TURN_NEXT,		/* the turn of a flow that has an entry */
-	HPCC_TURN_NEW,		/* no entry with a near sequence number; an entry is free */
+	HPCC_TURN_HELD,		/* the flow has no turn yet, or no entry is free */
+	HPCC_TURN_NEXT,		/* the flow has an entry, and has a turn now */
+	HPCC_TURN_NEW,		/* no entry has a near sequence number; an entry is free */
 };
 
 /**

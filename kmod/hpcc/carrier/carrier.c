@@ -59,7 +59,7 @@ void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_unregister);
 
-/* ---- The choice ---- */
+/* ---- Choice of the carrier of a flow ---- */
 
 /**
  * hpcc_carrier_caps() - capabilities of a receiver
@@ -85,8 +85,8 @@ u16 hpcc_carrier_caps(const struct net *net, u8 carrier)
 	return caps;
 }
 
-/* Return: the carrier of the connection's route, if its module is loaded, which is held then, and
- * if the peer supports it; else the TCP option. Probes need SACK.
+/* Return: the carrier of the connection's route, if the peer supports it and its module is loaded;
+ * else the TCP option. Takes a reference to the module. Probes need SACK.
  */
 static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
@@ -158,7 +158,7 @@ bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u3
 EXPORT_SYMBOL_GPL(hpcc_carrier_fits);
 
 /**
- * hpcc_carrier_of_request() - the carrier that has the records of a request
+ * hpcc_carrier_of_request() - the carrier that contains the records of a request
  * @flow: the receiver's flow
  * @in: the segment
  * @opt: head of its FORWARD or IDENTIFY

@@ -152,8 +152,8 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/* Whether a trial that ends at @end has enough segments around it, or the flow has waited too long
- * for them.
+/* Whether a segment that ends at @end may be the trial: enough segments are in flight before it and
+ * enough data follow it in the send queue, or the flow has waited for HPCC_TRIAL_WAIT.
  */
 static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *flow, u32 end)
 {

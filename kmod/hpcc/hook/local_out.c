@@ -2,8 +2,9 @@
 /*
  * LOCAL_OUT: put our options into outgoing segments.
  *
- * Telemetry that does not fit never drops or delays a segment. A segment leaves unchanged if it has
- * no room, or carries an option that signs the header (TCP-MD5, TCP-AO) or owns the space (MPTCP).
+ * The hook never drops or delays a segment because telemetry does not fit. It leaves a segment
+ * unchanged if the segment has no room, a TCP-MD5 or TCP-AO option, which signs the header, or an
+ * MPTCP option, which needs the option space.
  *
  * Rules for this hook:
  *
@@ -18,8 +19,8 @@
  *		a segment that already has our option.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
- *	headers	Network and transport header keep their offsets from skb->data; csum_start stays at
- *		the TCP header.
+ *	headers	The network header and the transport header keep their offsets from skb->data;
+ *		csum_start stays at the TCP header.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -51,7 +52,7 @@
 
 /* Whether @skb is a TCP segment as TCP creates it: with its headers in the linear part, and without
  * a checksum yet. Tunnels send packets through this hook again, with the inner socket still
- * attached: those have another protocol.
+ * attached: such packets have another protocol.
  */
 static bool hpcc_segment_parse(struct hpcc_segment *seg)
 {
@@ -142,7 +143,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Write a FORWARD or IDENTIFY of at most @room bytes to @p; @carrier: that of the request. */
+/* Write a FORWARD or IDENTIFY of at most @room bytes to @p; @carrier: carrier of the request. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      const struct hpcc_carrier_ops *carrier, u8 *p, u32 room)
 {
@@ -191,7 +192,7 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool request, u32 roo
 	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop));
 }
 
-/* Like hpcc_options_write(), with W: after a request of one record, or before an echo. */
+/* Like hpcc_options_write(), and also write W: after a request of one record, or before an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			   const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
 			   u32 *forward, u32 *echo)
@@ -209,7 +210,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 /* Write the options of a segment to @out: a request if there is a @carrier, and stored records.
  * If a request and an echo are due, each has one record. FORWARD comes first, because switches read
  * only the first option of our kind. If the request needs more slots, the next segment gets the
- * echo. N goes after an echo, W before it; parameters take the place of a request.
+ * echo. N follows an echo, W precedes it; parameters replace a request.
  *
  * Return: their length. *@forward and *@echo are the lengths of request and echo.
  */
@@ -244,7 +245,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
-/* Like hpcc_options_write(), with a stored signal: after a request, or alone. */
+/* Like hpcc_options_write(), and also write a stored signal: after a request, or alone. */
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
 			    u32 *forward, u32 *echo)
@@ -258,7 +259,7 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 
-/* The carrier of a segment's request. Limits @room for options to what the carrier leaves. */
+/* The carrier of a segment's request. Reduces @room to the option space that the carrier leaves. */
 static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment *seg,
 						      const struct sock *sk,
 						      const struct hpcc_flow *flow, u32 *room)

@@ -130,9 +130,9 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
  * @seg: the segment
  * @what: counter
  *
- * Only the first pass counts. On the second pass of a VRF, output device and route device are the
- * same slave of the VRF. They are also the same for link-local destinations, but those segments
- * pass only once.
+ * A segment that passes LOCAL_OUT twice is counted on its first pass only. On the second pass of a
+ * VRF, output device and route device are the same slave of the VRF. They are also the same for
+ * link-local destinations, but such segments pass LOCAL_OUT only once.
  */
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
 {

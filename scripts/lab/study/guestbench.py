@@ -78,7 +78,7 @@ VARIANTS = {
 # so that memory suffices for ten thousand connections.
 SHARED_SNDBUF = 32768
 SHARED_LOWAT = 16384
-# Address at which scripts/vm/count.c, which defines it too, expects calls of a guest.
+# A guest calls this address to control the plugin scripts/vm/count.c, which uses the same value.
 COUNT_AT = 0x7ead00000000
 MAP_FIXED = 0x10
 
@@ -465,7 +465,7 @@ def use_all():
         while not load.got.total():
             time.sleep(0.01)
         load.stop()
-    # If a network is removed before its orphaned sockets end, they hold their module until they give up.
+    # If a network is removed before its orphaned sockets end, the sockets hold their module until they time out.
     time.sleep(1)
     for host in (hosts.h1, hosts.h2):
         host.delete()

@@ -21,8 +21,8 @@ from ..model.topology import Topology
 from ..run import results
 
 COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
-# Flows of at most this size in bytes have one or two packets. Their waiting time is the time beyond
-# that of the flow alone.
+# Flows of at most this size in bytes have one or two packets. Their waiting time is the completion
+# time minus the completion time on an idle network.
 SHORT = 3000
 # Largest allowed ratio of our slowdown to that of ns-3: for one size, and for all flows.
 GOAL_SIZE, GOAL_ALL = 1.10, 1.05
@@ -62,7 +62,7 @@ def _key(flow):
 
 
 def _acks_ns(run):
-    """Return {(from, to): time of an ACK from to back to from} of the flows of a run."""
+    """Return {(from, to): time of an ACK on the return path} of the flows of a run."""
     shape = Topology(scenario.build(run["settings"], run["scenario"], run["seed"]))
     return {(src, dst): shape.alone_ns(dst, src, 1)
             for src, dst in {(flow["from"], flow["to"]) for flow in run["flows"]}}
@@ -104,14 +104,14 @@ def by_size(found):
 
 
 def waits_us(found):
-    """The waiting times of short flows, as the percentiles of ns-3 and ours."""
+    """Percentiles of the waiting times of short flows: those of ns-3, and ours."""
     short = [f for f in found if f["bytes"] <= SHORT]
     return [[max(t, 0) / 1000 for t in _percentiles(f[who][0] - f[who][1] for f in short)]
             for who in ("ns3", "ours")] if short else None
 
 
 def misses(table):
-    """Return [(size, percentile, ratio of ours to ns-3)] of the slowdowns that miss the goal.
+    """Return [(size, percentile, our slowdown / slowdown in ns-3)] for the slowdowns that miss the goal.
 
     Percentiles that depend on few flows are not judged.
     """

@@ -141,7 +141,7 @@ void write_reply(struct maker *m, const uint8_t *ip, uint32_t len);
 
 /* ---- Judging ---- */
 
-/* What a port may do to a frame. */
+/* Changes that a port may make to a frame. */
 struct rules {
 	uint8_t kind;
 	uint64_t tags_max;
