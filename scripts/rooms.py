@@ -52,7 +52,7 @@ OWNERS = {
     "telemetry/request.h": "requests last_request_ns",
 }
 
-# How the core would name a carrier, and for each folder its room of carriers and the files that may.
+# The names of carriers. For each folder: its room of carriers, and the other files that may contain these names.
 CARRIER = re.compile(r"ioam|csig|(?<![a-z])ifa(?![a-z])|(?-i:INT-MD|INT_MD|\bhpcc_int_|(?<![A-Za-z])INT(?![A-Za-z]))", re.I)
 MAY_NAME = {
     "kmod/hpcc": ("carrier/", "Kbuild", "netns/hpcc_counters.h", "netns/load.c", "netns/net.h", "netns/sysctl.c"),
@@ -64,7 +64,7 @@ SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_
 WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", rf"(?:\+\+|--){FIELD}",
           rf"\b(?:{SETTERS})\(&?{FIELD}")
 
-# Folders in which files must not use each other in a circle, and a definition of a function.
+# Folders in which files must not use each other in a circle; the definition of a function.
 CIRCLES = ("kmod/hpcc", "kmod/ldcp", "qdisc")
 FUNCTION = re.compile(r"^\w[\w *]*?\b(\w+)\([^;{}]*\)(?:\s__\w+(?:\([^()]*\))?)*\n\{", re.M)
 
@@ -116,7 +116,7 @@ def includes(top):
 
 
 def declared(top):
-    """Return headers of kmod/hpcc that declare what a higher room defines: a call upward."""
+    """Return headers of kmod/hpcc that declare functions of a higher room, to call them from a lower room."""
     folder, rooms = top / "kmod/hpcc", ROOMS["kmod/hpcc"]
     room_of, found = {}, {}
     for path in sorted(folder.glob("*/*.c")):
@@ -155,7 +155,7 @@ def writes(top):
 
 
 def names(top):
-    """Return lines of the core that name a carrier, and files that may but do not."""
+    """Return lines of the core that name a carrier, and files of MAY_NAME that name none."""
     found = []
     for folder, (room, *may) in MAY_NAME.items():
         for path in sorted((top / folder).rglob("*")):

@@ -716,7 +716,7 @@ def test_tracepoint():
     flow.round(link.step(9000, 1.0, 0.9))
     now = flow.round(link.step(9000, 1.0, 0.9))
     flow.run()
-    flow.send()         # an ACK without news causes no event
+    flow.send()         # an ACK without a record causes no event
     lines = tracepoint.lines()
     expect("lines", len(lines), 2)
     fields = lines[1]

@@ -68,8 +68,9 @@ def test_first_segments():
 
 
 def test_slow_handshake():
-    """The T of a slow handshake does not delay data after the first ACK: an ARP reply may take a second. If
-    an ACK of ours left since, its TSval is that of the old departure time, which the data must not precede.
+    """A slow handshake, in which an ARP reply takes a second, gives a large T. This T does not delay data after the
+    first ACK. But if we have sent an ACK in the meantime, its TSval is the old departure time, and the data must not
+    leave before this time.
     """
     need_virtual_time()
     for answers in False, True:

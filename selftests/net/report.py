@@ -133,8 +133,9 @@ class Receiver(Peer):
 
 
 def test_late_ack():
-    """An ACK that leaves long after its data arrived may carry the arrival time, as one that TCP_QUICKACK releases. On
-    several CPUs a microsecond between them is enough. Such an ACK must not end a counting period.
+    """An ACK that leaves long after its data arrived may carry the arrival time, for example an ACK that TCP_QUICKACK
+    releases. On several CPUs a microsecond between arrival and ACK is enough. Such an ACK must not end a counting
+    period.
     """
     need_virtual_time()
     peer = Receiver()
@@ -159,7 +160,7 @@ def test_late_ack():
 
 
 def test_slow_stranger():
-    """A peer that answers after a second does not make flows count long after they have gone."""
+    """A peer that takes a second to answer the SYN does not make the receiver count flows that ended long ago."""
     need_virtual_time()
     peer = Receiver(base_rtt_ns=0)
     ports = [7001, 7002, 7003, 7004]
@@ -281,7 +282,7 @@ def test_old_report():
 
 
 def test_another_bottleneck():
-    """N counts only while no hop has a larger u' than the last one."""
+    """The sender uses N only while no hop has a larger u' than the last hop."""
     for loads, want in ((0.5, 0.9), W_INIT * 0.05), ((0.9, 0.5), W_AI):
         flow = Flow(n_flows=0, max_stage=255)
         links = [Link(hop, tag=hop) for hop in (1, 2)]
@@ -299,7 +300,7 @@ def test_another_bottleneck():
 
 
 def test_unheard_last_hop():
-    """N does not count while there is no record of the last hop, as for hops beyond the eighth with slots 1."""
+    """The sender does not use N without a record of the last hop, for example with slots 1 and more than eight hops."""
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0), hops=2)

@@ -2,8 +2,8 @@
 /*
  * hpccmon export: GET /metrics, by libmicrohttpd. The cost of a client is limited: it may send
  * CONNECTION_BYTES, gets one answer, and is closed after CONNECTION_S. There are at most
- * CONNECTIONS_MAX clients: a further one closes the oldest client without a complete request, or
- * else the oldest client. Requests within FRESH_MS get the same text.
+ * CONNECTIONS_MAX clients: a further client replaces the oldest client without a complete request,
+ * or, if all requests are complete, the oldest client. Requests within FRESH_MS get the same text.
  *
  * With DNS rebinding, a web page in a browser on this host could read our answer: its author
  * resolves a name to our address. The Host of such a request is that name, so we accept only our

@@ -144,7 +144,7 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
  * @n: bytes of trace or stack
  * @room: bytes for options; reduced to the space beside the trace or stack
  *
- * Return: true if so, with an option of one record.
+ * Return: whether the trace or stack fits together with an option of one record.
  */
 bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
 {

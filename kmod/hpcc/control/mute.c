@@ -138,7 +138,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		if (!hpcc_fallback_over(&flow->fallback) ||
 		    (trials && !hpcc_mute_waited(flow, trials)))
 			return;
-		/* All trials but the first wait for other segments from now on. */
+		/* A trial after the first one waits for other segments from now on. */
 		if (trials)
 			WRITE_ONCE(flow->mute_past.since, tcp_jiffies32);
 	}

@@ -22,7 +22,7 @@
 #define HPCC_TCPOPT_MPTCP	30
 
 /* Whether a SACK option of @len bytes reports a duplicate of data that the segment acknowledges,
- * at most one window back. TCP also reports older duplicates, but anybody may have sent those.
+ * at most one window back. TCP also reports older duplicates, but any host may have sent them.
  */
 static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len)
 {

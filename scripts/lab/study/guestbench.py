@@ -84,7 +84,7 @@ MAP_FIXED = 0x10
 
 
 def say(**what):
-    """A line for bench-kernel."""
+    """Print a line of JSON for bench-kernel."""
     print(json.dumps(what), flush=True)
 
 
@@ -110,7 +110,7 @@ class Counter:
 
 class Hosts:
     """Two hosts with a chain of switches in between, each a bridge with two ports. The ports of
-    both directions get the qdisc of a variant; without switches the interfaces of the hosts do."""
+    both directions get the qdisc of a variant; without switches the interfaces of the hosts get it."""
 
     def __init__(self, hops):
         self.h1, self.h2 = Netns(), Netns()

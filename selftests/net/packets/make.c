@@ -172,7 +172,7 @@ static uint32_t make_l4(struct maker *m, struct draft *d)
 	return len;
 }
 
-/* The protocol number. A quiet maker uses only TCP, and protocols that do not act on the packet. */
+/* The protocol number. With @quiet only TCP, and protocols whose handlers ignore random packets. */
 static uint8_t protocol(struct maker *m, const struct draft *d)
 {
 	static const uint8_t harmless[] = { 17, 47, 50, 132, 255 };

@@ -102,7 +102,7 @@ struct maker {
 	uint8_t kind;		/* kind of our TCP options */
 	bool offload;		/* use vnet headers: GSO, checksums computed later */
 	bool routed;		/* addresses and MACs stay as they are */
-	bool quiet;		/* no packets that other protocols would act on */
+	bool quiet;		/* no packets to which other protocols react */
 	bool bare;		/* IP without an Ethernet header */
 	struct flow flows[FLOWS_MAX];
 	uint32_t nr_flows;
