@@ -209,7 +209,7 @@ def rings(top):
 
 
 def circles(top):
-    """Return the circles of files that use each other, each followed by these uses."""
+    """Return lines: each circle of files that use each other, then each use between two of its files."""
     return [line for (folder, *ring), edges in sorted(rings(top).items())
             for line in (f"{folder}: a circle of {len(ring)} files: {' '.join(ring)}", *(f"  {edge}" for edge in edges))]
 

@@ -237,8 +237,8 @@ struct hpcc_sched {
 	struct qdisc_watchdog	watchdog;
 };
 
-/* Result of parsing a packet's headers on arrival, in 32 bits. Without HPCC_HINT_FOUND it is the
- * reason why the port cannot write into the packet (enum hpcc_unstamped). Otherwise
+/* Result of parsing a packet's headers on arrival, in 32 bits. If HPCC_HINT_FOUND is not set, the
+ * hint is the reason why the port cannot write into the packet (enum hpcc_unstamped). Otherwise
  * HPCC_HINT_CARRIER is the carrier, which defines the other bits (stamp_ops.h). The bits below are
  * the bits of the TCP option.
  */

@@ -113,7 +113,7 @@ static __u64 sum_behind(struct rtattr *attr, size_t size)
 	return sum;
 }
 
-/* Returns false if these are not our statistics. */
+/* Returns false if a required attribute is missing: the module has another version. */
 static bool parse_stats(struct rtattr *xstats, struct stats *st)
 {
 	struct rtattr *tb[TCA_HPCC_XSTATS_MAX + 1];

@@ -4,7 +4,7 @@
 # Process 1 of a virtual machine, after initrd.sh has mounted the host's file system as
 # its read-only root. /mnt/host contains the whole file system of the host, and /mnt/job
 # contains the job that run.sh has prepared. All other writes go to tmpfs, or to the
-# directories that run.sh got with --rw.
+# directories of the options --rw of run.sh.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/tmp TERM=dumb LC_ALL=C.UTF-8 HPCC_GUEST=1
@@ -28,9 +28,9 @@ mkdir -p /run/netns /run/lock /dev/net
 mount -t debugfs debugfs /sys/kernel/debug 2> /dev/null
 mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null
 
-# tmpfs hides the host's files below /tmp and the like: mount those that the job needs
-# again. Each mount has three lines: "ro" or the tag of a 9p device, the directory on the
-# host, and the mount point.
+# tmpfs hides the host's files below /tmp and the like: mount the directories that the job
+# needs again. /mnt/job/mounts has three lines per mount: "ro" or the tag of a 9p device, the
+# directory on the host, and the mount point.
 while read -r mode && read -r dir && read -r place; do
 	mkdir -p "$place" 2> /dev/null
 	case $mode in

@@ -6,8 +6,8 @@
 # time, between "# script PATH" and "# status N". Exit status 3: a script did not end
 # within SCRIPT_S seconds; do not use this virtual machine any more.
 #
-# After each script suite.sh unloads our modules. This shows whether something still
-# uses them, and the next script starts with a kernel without our state.
+# After each script, suite.sh unloads our modules. This shows whether something still
+# uses the modules, and the next script starts with a kernel without our state.
 set -u
 
 HERE=$(dirname "$(readlink -f "$0")")

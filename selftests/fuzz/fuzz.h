@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every fuzz target begins with. A target is one function that libFuzzer
- * calls with bytes; it takes numbers from their front, and fails where what the
- * code under test did is not what was expected.
+ * Common code of the fuzz targets. A target is one function, which libFuzzer calls with an input
+ * of any bytes. The function takes numbers from the start of the input, and aborts if the code
+ * under test does not give the expected result.
  */
 #ifndef _HPCC_FUZZ_H
 #define _HPCC_FUZZ_H

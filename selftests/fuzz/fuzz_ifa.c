@@ -4,7 +4,8 @@
  * bytes. The metadata of a hop are inserted after the metadata header, and change no other bytes.
  * The metadata that a hop pushed can be read again.
  *
- * Input: B, scale, room and the fields of a hop, then the bytes after the IP header.
+ * Input: FIELDS bytes with B, the number of bytes by which the packet may grow and the fields of a
+ * hop, then the bytes after the IP header.
  */
 #include "fuzz.h"
 #include <hpcc/carrier/ifa.h>

@@ -386,7 +386,7 @@ class Topology(unittest.TestCase):
         # 10 x 1230.4 + 152 ns, and 15.2 ns
         wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
         self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100), 14471)
-        # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
+        # 4 links of 2 us. The two middle links have 1 Gb/s, for (1538 + 118) x 8 bits.
         mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
         self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
         self.assertEqual(mixed.rate("h0", "h1"), 10**9)

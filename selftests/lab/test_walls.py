@@ -65,7 +65,7 @@ class Guest(Case):
             self.assertNotIn(name, printed.split("cat:")[0].split())
 
     def test_writes_nothing(self):
-        """The program tries to change only files of this test, so that a failure does no harm."""
+        """The guest tries to write only to files of this test. So a failure damages no other file."""
         mine = self.directory / "mine"
         mine.write_text("mine", encoding="utf-8")
         before = mine.stat()[:7], mine.stat().st_mtime_ns

@@ -82,7 +82,7 @@ def skip_all(why):
 
 
 def no_test(name, known):
-    """End a program that was given the name of an unknown test."""
+    """End the program, because @name is not one of its tests, @known."""
     print(f"KTAP version 1\nBail out! no test {name}; there are {' '.join(known)}")
     sys.exit(2)
 

@@ -673,7 +673,7 @@ def test_syn_cookies():
 
 
 def test_syn_flood():
-    """The handshake table has a fixed size: a flood of SYNs costs telemetry, never connections."""
+    """The handshake table has a fixed size: in a flood of SYNs, connections may lose telemetry, but none fails."""
     peer = Peer()
     for name in "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog":
         peer.ns.sysctl(name, 100000)

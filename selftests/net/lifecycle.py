@@ -23,7 +23,7 @@ PORT = "hpcc rate 1gbit delay 20us marking ldcp"
 
 
 def loaded_again():
-    """Load all modules again for the next test, whatever this one has done."""
+    """Load each module that is not loaded, for the next test."""
     ns = Netns()
     for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
         if users(name) is None:
@@ -216,8 +216,8 @@ def switch_under_traffic(cc):
         for sock in client, server:
             set_cc(sock, cc)
         transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
-        # A flow that fell back while its peer ran something else stays in classic mode for some
-        # round trips: for 64 or more after a loss.
+        # A flow may have fallen back while its peer ran another congestion control. It then stays
+        # in classic mode for a number of round trips: for at least 64 if the reason was a loss.
         until(lambda: (get_cc(client), get_cc(server)) == (cc, cc), lambda: transfer(
             (client, server, pattern(1500000)), (server, client, pattern(1500000, 9))))
         expect("congestion control", (get_cc(client), get_cc(server)), (cc, cc))

@@ -111,7 +111,7 @@ def test_first_segments_of_a_vrf():
 
 
 def test_rate_of_the_application():
-    """SO_MAX_PACING_RATE is respected in the start, and above and below one segment."""
+    """The rate never exceeds SO_MAX_PACING_RATE: in the start, and with windows above and below one segment."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20})
     client, server = pair.connect()
     client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1000000)

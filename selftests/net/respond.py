@@ -293,7 +293,7 @@ def test_more_than_the_ring():
     expect("sent, failed", (sent, failed), (256, 0))
     expect("all", sent + held + lost, 600)
     expect_in("held", held, 0, 30)
-    # the last requests were lost; a few may share their table entries with others
+    # The last requests got no response. A few of these flows may share a table entry with another flow.
     port.send(*[frame(sport=sport, size=0, ends=host(sport)) for sport in range(1580, 1600)])
     again, held_now, lost_now, failed = port.counts()
     expect("then", (again + held_now, lost_now, failed), (256 + held + 20, lost, 0))
@@ -336,7 +336,7 @@ def test_random_frames():
 
 
 def test_who_judges():
-    """tshark finds no fault with responses."""
+    """tshark reports no error in responses."""
     port = Port()
     port.send(*[frame(sport=1, options=b"")] * 2)
     for number, how in enumerate(({}, {"version": 6}, {"tags": (5,)}, {"version": 6, "tags": (5, 6)})):
@@ -373,7 +373,7 @@ def first_of(segments):
 
 
 def sent(path):
-    """Return how many responses the first switch's port has sent."""
+    """Return the number of responses that the first switch's port has sent."""
     return path.port(1)["hpcc"]["responses"]
 
 

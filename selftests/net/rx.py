@@ -314,7 +314,7 @@ def test_silence():
 
 
 def test_unanswered():
-    """Parameters that are not answered are repeated 32 times at most, and again 256 T later."""
+    """The sender sends unanswered parameters at most 32 times, waits 256 T, and sends them again."""
     need_virtual_time()
     flow = Sender(report=False)
     link = Link()

@@ -449,8 +449,8 @@ test_histogram()
 }
 
 # known PACKETS BURST PERCENT...: print the upper bound of the histogram bucket that contains each
-# percentile of the queue length. The first PACKETS packets do not count. BURST packets arrived as one
-# burst; the queue was empty after the departure of each other packet.
+# percentile of the queue length. The percentiles exclude the first PACKETS packets. BURST packets
+# arrived as one burst. After the departure of a packet that was not in the burst, the queue was empty.
 known()
 {
 	json 'q["hpcc"]["tx_packets"]' | python3 -c '

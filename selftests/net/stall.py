@@ -92,7 +92,7 @@ def test_transfers():
         got = transferred(pair, 20000 + port, "hpcc", nbytes)
         print(f"# {mtu} bytes, {mbps} Mb/s, {delay}, {knobs}: {got[0]:.1f} of {cubic[case][0]:.1f} Mb/s, "
               f"{got[1]} ACKs delayed, with cubic {cubic[case][1]}")
-        # If a segment takes longer than an ACK may be delayed, the link stays busy.
+        # If the transmission of a segment takes longer than a delayed ACK, the link stays busy.
         delays = mtu * 8 / mbps < DELAYED_US and got[1] > cubic[case][1]
         if got[0] < least * cubic[case][0] or delays:
             slow.append((*case, knobs, f"{got[0] / cubic[case][0]:.3f}", got[1] - cubic[case][1]))

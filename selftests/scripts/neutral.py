@@ -5,9 +5,10 @@ are random for each connection are removed: initial sequence numbers, timestamps
 identifications, flow labels, and checksums over them.
 
 bbr starts to probe for bandwidth in one of seven phases, which it selects at random.
-If several bbr connections share a bottleneck, no two runs are equal. A single bbr
-connection has one of seven traces. With --like FILE this scenario is repeated until
-its trace is the same as in FILE, the output of another run: on average seven times.
+If several bbr connections share a bottleneck, no two runs are equal. If there is only
+one bbr connection, seven different outputs are possible. With --like FILE this scenario
+is repeated until its output is the same as in FILE, the output of another run: on
+average seven times.
 """
 
 import argparse

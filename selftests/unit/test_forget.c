@@ -104,7 +104,7 @@ TEST(look__forgets_flows_that_ended)
 	known_free(recorder.known);
 }
 
-/* The same, if the scans are caused by ACKs of unknown flows. */
+/* All flows end between two scans. ACKs of unknown flows cause these scans. */
 TEST(flow_of__is_forgotten_by_the_next_look)
 {
 	struct recorder recorder = { .known = known_new() };

@@ -89,7 +89,9 @@ TEST(respond__W_min)
 	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
 
-/* W already reacted to data that were sent before Wc was synchronised: ignore responses to them. */
+/* A response to data that were sent before Wc was synchronised is ignored, because W has already
+ * reacted to these data.
+ */
 TEST(respond__sequence_numbers)
 {
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };

@@ -113,8 +113,8 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
-	/* After Ctrl-C events may still be unread; monitor_recv() reports the lost ones after
-	 * these.
+	/* monitor_recv() reports lost events only after it has returned all others. After Ctrl-C
+	 * some events may still be unread, so report the lost events here.
 	 */
 	if (interrupted())
 		tell_lost(listener, monitor_lost(mon));

@@ -19,10 +19,11 @@ static bool let_read(int fd)
 
 /**
  * file_beside() - create a new file that will replace another file
- * @name: name of the file to replace; a device or a link is an error, as root could replace it
+ * @name: name of the file to replace; a device or a link is an error, because rename() as root
+ *	would replace it
  * @fd: set to the open file; programs that we start inherit it
  *
- * Return: its temporary name, for file_replace() or unlink(); free() it.
+ * Return: temporary name of the new file, for file_replace() or unlink(); free() it.
  */
 char *file_beside(const char *name, int *fd)
 {

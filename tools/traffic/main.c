@@ -15,20 +15,22 @@
  * all bytes.
  *
  * The plan, one item per line, times in ns after time zero:
- *	ns NAME PATH [ADDRESS]			hosts have one
- *	port ID NS INTERFACE SERIES		SERIES 0 or 1: draw it over time
+ *	ns NAME PATH [ADDRESS]			only hosts have an address
+ *	port ID NS INTERFACE SERIES		SERIES 1: measure the port over time
  *	flow ID FROM TO BYTES START CC CONNECT	BYTES 0: endless; CONNECT: before (time
  *						zero), start, pool, or the ID of a flow
- *						whose connection it uses the other way
+ *						whose connection this flow uses in the
+ *						reverse direction
  *	rpc ID FROM TO REQUEST RESPONSE COUNT UNTIL THINK START CC
  *						COUNT, UNTIL 0: no limit
  *	run NS START STOP FILE COMMAND...	by sh; START "before": before time zero; STOP
- *						0: it ends by itself, which is waited for;
- *						"end": SIGTERM when all else is over;
- *						FILE "-": our output, and it must not fail
+ *						0: wait until the command ends;
+ *						"end": SIGTERM after everything else;
+ *						FILE "-": write to our output, and fail
+ *						if the command fails
  *	interval|from|until|deadline NS	until 0: when the first flow ends;
  *					endless flows last until then
- *	verify|series_flows 0|1		series_flows: draw flows over time, too
+ *	verify|series_flows 0|1		series_flows: measure flows over time, too
  *	pool N				connections for each pair of hosts
  * Each port's egress has an hpcc qdisc with the handle 10:. The lines of a namespace's ports are
  * consecutive, and flows are numbered from 0.

@@ -29,12 +29,12 @@
 struct netns {
 	char		name[32];
 	char		path[128];
-	int		fd;		/* -1 before it was entered */
+	int		fd;		/* -1 until the namespace is entered */
 	struct sockaddr_storage	addr;	/* address of a host */
 	int		netlink;	/* netlink socket, -1 before the first use */
-	unsigned int	first_port;	/* its ports are consecutive */
+	unsigned int	first_port;	/* the ports of a namespace are consecutive */
 	unsigned int	nr_ports;
-	bool		host;		/* it is an end of a connection */
+	bool		host;		/* connections begin or end here */
 	uint64_t	timeouts;	/* RTOs before time zero */
 	unsigned int	*conns;		/* connections from this host, in order */
 	unsigned int	nr_conns;

@@ -64,8 +64,8 @@
 #define HPCC_INT_UTIL_SHIFT	30
 #define HPCC_INT_QLEN_MAX	0xfffffeU
 
-/* Maximum time between two packets with metadata of a link. After a longer time the number of bytes
- * sent is unknown.
+/* Maximum time between two packets with metadata of a link. If the time is longer, the number of
+ * bytes sent in between is unknown.
  */
 #define HPCC_INT_SPAN_NS	250000000ULL
 #define HPCC_INT_TX_BASE	0x1000000000000ULL

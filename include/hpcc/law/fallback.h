@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * When a connection changes from telemetry to the classic response, and when it returns.
+ * The rules by which a connection changes from telemetry to the classic response, and returns.
  *
  * Loss. HPCC++ does not react to loss, because links report their load. A link that does not stamp
  * shows its load only by its drops. So, for each round trip in which no stamping link was busy:
@@ -15,10 +15,10 @@
  * the sender's clock and not by the link's clock: if a slow link follows a fast link, packets pass
  * the fast link in bursts.
  *
- * The caller does not count a packet as lost if it was only late. There are two kinds of late
- * packets: the ACK arrived without a retransmission, or the receiver got the packet twice (DSACK).
- * TCP detects both at least a round trip later. If late packets were at least half of the excess,
- * the path reorders packets, or a machine was stopped, and hpcc_fallback_late() ends the fallback.
+ * The caller does not count late packets as lost. There are two kinds of late packets: the ACK
+ * arrived without a retransmission, or the receiver got the packet twice (DSACK). TCP detects both
+ * at least a round trip later. If late packets were at least half of the excess, the path reorders
+ * packets, or a machine was stopped, and hpcc_fallback_late() ends the fallback.
  *
  * 1/32 is above the loss rate of links for other reasons (up to 1 %), and below the loss rate of a
  * window that is too large for the path. A window law that keeps one link at 0.95 of its rate may
@@ -45,7 +45,8 @@
 #define HPCC_LOSS_EXCESS	(8LL << HPCC_LOSS_SHIFT)
 
 /* Above this U a link with telemetry itself drops packets, even if it is idle again before the
- * round trip ends. An idle link in front of a bottleneck without telemetry does not reach this U.
+ * round trip ends. If the bottleneck has no telemetry, an idle link in front of it does not reach
+ * this U.
  */
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 

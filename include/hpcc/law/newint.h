@@ -10,10 +10,10 @@
  * receiver runs MeasureInflight and ComputeWind of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE
  * bytes.
  *
- * The draft's condition is "now > lastUpdateTime + T". This code adds the queues of the path,
- * because data that the sender transmits with a new W wait in these queues. Without this, Wc
- * would be divided once per T by a U that is one round trip old, and sixteen flows that meet at an
- * empty port would all be at W_min when the queue has drained.
+ * The draft's condition is "now > lastUpdateTime + T". This code adds the delay of the path's
+ * queues to T, because data that the sender transmits with a new W wait in these queues. With T
+ * alone, Wc would be divided once per T by a U that is one round trip old. Sixteen flows that meet
+ * at an empty port would then all have W_min when the queue has drained.
  *
  * As in <hpcc/law/algo.h>, the functions use no skb, socket, clock or lock.
  */
@@ -37,7 +37,7 @@
 #define HPCC_NEWINT_SAME_T	4
 /* A longer queue counts as a queue of this number of T. */
 #define HPCC_NEWINT_QUEUE_T	64
-/* N before the receiver has counted N: the HPCC paper computes W_AI for 100 flows. */
+/* Number of flows N until the receiver has counted the flows. The HPCC paper uses N = 100. */
 #define HPCC_N_DEFAULT		100
 
 /**

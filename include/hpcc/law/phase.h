@@ -29,7 +29,7 @@
  * @hops: hops of the path, 0 .. HPCC_HOPS_MAX
  * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
  *
- * If no phase with @nr slots reaches the next hop, a new round begins.
+ * If no phase with @nr slots can address @next_hop, a new round begins.
  *
  * Return: 0 .. HPCC_PHASES - 1.
  */

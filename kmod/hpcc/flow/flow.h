@@ -39,11 +39,11 @@ struct hpcc_rx;
 
 /**
  * struct hpcc_carrier_state - state of carriers other than the TCP option (carrier/)
- * @signal: a signal of the peer's to reflect, enum hpcc_carrier << 16 | its 16 bits; 0: none; no
- *	lock: LOCAL_OUT takes it with xchg()
+ * @signal: the peer's signal to reflect, enum hpcc_carrier << 16 | 16 bits of the signal; 0: no
+ *	signal; no lock: LOCAL_OUT takes the signal with xchg()
  * @nodes: maximum number of hops in a trace or in a stack; constant
- * @paused: the carrier is paused after an RTO, requests use the TCP option; written under the
- *	socket lock, LOCAL_OUT reads it without
+ * @paused: the carrier is paused after an RTO, and requests use the TCP option; written under the
+ *	socket lock, read by LOCAL_OUT without this lock
  * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown; no
  *	lock: LOCAL_IN writes it, LOCAL_OUT and the socket's ACKs read it with READ_ONCE()
  */
@@ -183,7 +183,7 @@ struct hpcc_flow_sent {
  * struct hpcc_flow_census - N, measured by receivers (census.c owns it)
  * @period: the last period that counted the flow
  * @N_sent_us: time when N was last sent
- * @N_sent: N that was last sent
+ * @N_sent: the last N that was sent
  * @N_arrived: N of a report that arrived; taken with xchg() at the end of the round trip
  * @index: index in hpcc_net.census of the census that counts the flow
  * @wants_N: W_ai depends on reports
@@ -193,8 +193,9 @@ struct hpcc_flow_sent {
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
  * @W_ai_goal_q16: target of W_ai
  *
- * LOCAL_OUT writes @period, @index, @N_sent and @N_sent_us, LOCAL_IN @N_arrived, without a lock.
- * Writers of the other members hold the socket lock; LOCAL_IN reads @wants_N without it.
+ * LOCAL_OUT writes @period, @index, @N_sent and @N_sent_us, and LOCAL_IN writes @N_arrived, without
+ * a lock. Writers of the other members hold the socket lock; LOCAL_IN reads @wants_N without this
+ * lock.
  */
 struct hpcc_flow_census {
 	u32 period;
@@ -294,7 +295,7 @@ struct hpcc_flow_event {
 };
 
 /**
- * struct hpcc_flow - a connection that agreed
+ * struct hpcc_flow - a connection with an agreement: SYN and SYN-ACK carried our option
  * @algo: W, Wc, U, L; info.c (ss) and netlink.c read W, Wc and U of the latest ACK without the
  *	socket lock. L is separate memory, sized for the longest path so far (mailbox.c)
  * @fallback: decides when to leave telemetry, and when to return
@@ -308,15 +309,15 @@ struct hpcc_flow_event {
  * @rx_window_active: W comes from the receiver (remote.c); LOCAL_OUT and netlink.c read it
  *	without the socket lock
  * @tlp: tail loss probe
- * @silent_acks: ACKs of new data since a link was last measured, at most HPCC_SILENT_ACKS + 1; in
- *	classic it counts round trips
- * @new_links: ACKs since a link was last measured that brought the first record of a link; at most
- *	@hops
+ * @silent_acks: number of ACKs of new data since a link was last measured, at most
+ *	HPCC_SILENT_ACKS + 1; in classic, number of round trips
+ * @new_links: number of ACKs with the first record of a link, counted since a link was last
+ *	measured; at most @hops
  * @burst: limits of a TSO burst
  * @searching: W is converging; LOCAL_OUT reads it without the socket lock
  * @unpaced: ACKs alone clock the packets, if the window is large enough
  * @dirty: W, T or cwnd changed without a record since the last hpcc_apply()
- * @skipped: the current ACK brought a record that was too soon after the previous one
+ * @skipped: the current ACK brought a record too soon after the previous record of the hop
  * @conserving: packet conservation is active
  * @probes: probes carry requests, data do not (probe.c); LOCAL_OUT and netlink.c read it without
  *	the socket lock
@@ -329,11 +330,11 @@ struct hpcc_flow_event {
  *	socket lock
  * @carrier_state: state of @carrier, and of the peer's carrier
  * @carrier_private: state of both carriers that only carrier/ uses
- * @rx: state for computing the peer's W; NULL until the peer requests this; RCU, constant
+ * @rx: state for the computation of the peer's W; NULL until the peer requests W; RCU, constant
  *	afterwards
  * @node: entry in the hash table
- * @sk: the socket, for lookup by address; constant. Only a caller with a reference to it may
- *	dereference it
+ * @sk: the socket, for lookup by address; constant. Only a caller with a reference to the socket
+ *	may dereference it
  *
  * Members that the hooks and the callbacks share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
@@ -341,7 +342,7 @@ struct hpcc_flow_event {
  * @scale: scale that FORWARD requests
  * @next_hop: next hop to request in this round of phases, from 0 on
  * @prompt: the peer requested a prompt ACK
- * @answer: hpcc_probe_answer() has to run, because of a probe or a pause of mute.c
+ * @answer: hpcc_probe_answer() must run, because of a probe or a pause of mute.c
  * @identify_active: @path is not NULL
  * @scales: bit mask of all scales that FORWARD requested: T may fall several times while an echo is
  *	in flight
@@ -353,7 +354,7 @@ struct hpcc_flow_event {
  * @sample_ns: minimum time between two requests, unless @searching
  * @last_request_ns: tcp_clock_cache at the last request
  * @stamped: for hpcc_pace_at()
- * @response: the last response of a switch (switch_response.c); 0: there was none
+ * @response: the last response of a switch (switch_response.c); 0: no response yet
  * @device: index in hpcc_net.census for the device of the last request
  *
  * Members that few ACKs use; socket lock, except for @path, @lock and @dead:
@@ -363,9 +364,9 @@ struct hpcc_flow_event {
  * @full_us: tcp_mstamp when Wc was last synchronised, modulo 2^32
  * @audit_seen: bit mask of hops whose records were processed since losses were last judged; if
  *	@rx_window_active
- * @classic_seq: a round trip of classic ends when this is acknowledged
- * @conserve_delivered: packets delivered when packet conservation began; it ends with the ACK of a
- *	packet that was sent later
+ * @classic_seq: a round trip of classic ends when this byte is acknowledged
+ * @conserve_delivered: packets delivered when packet conservation began; conservation ends with the
+ *	ACK of a packet that was sent later
  * @remote: state of a sender whose peer may compute W; NULL if the peer may not; RCU, constant
  * @path: identity of the links, while an observer requests it (identify.c); RCU
  * @settle: net.hpcc.settle

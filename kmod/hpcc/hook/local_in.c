@@ -211,8 +211,8 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-/* A carrier may use a segment whose sequence number is not acceptable. Return: whether it was
- * consumed.
+/* Let a carrier use a segment whose sequence number is not acceptable. Return: whether the carrier
+ * consumed the segment.
  */
 static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 				     struct hpcc_arrival *in, int at, u32 pos)

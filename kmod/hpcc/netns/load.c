@@ -96,7 +96,7 @@ int hpcc_where_load(unsigned int where)
  * hpcc_carriers_load_links() - load the modules of all carriers that need the table of links
  *
  * Context: as hpcc_module_load().
- * Return: 0; -ENOENT if none is loaded.
+ * Return: 0; -ENOENT if no such module is loaded afterwards.
  */
 int hpcc_carriers_load_links(void)
 {

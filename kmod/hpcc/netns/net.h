@@ -137,7 +137,7 @@ struct hpcc_sysctls {
  * @sysctls: parameters
  * @sysctl_dir: registration of @sysctls
  * @counters: counters, indexed by enum hpcc_counter
- * @flows: connections that agreed, by number; written under the xarray's lock, read under
+ * @flows: connections with an agreement, by number; written under the xarray's lock, read under
  *	RCU
  * @nr_flows: number of flows; the memory of an ended flow is free a grace period later
  * @path_lock: serializes requests for the names of links (identify.c), and the writers of @tables
@@ -147,7 +147,8 @@ struct hpcc_sysctls {
  * @tables: tables by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
  * @census: flows by the device through which they arrive
  * @agreements: notes about handshakes, NULL before the first note; RCU (agreement.c)
- * @retired_agreements: @agreements, from the exit of the namespace until it can be freed
+ * @retired_agreements: former value of @agreements, after the exit of the namespace until the
+ *	memory can be freed
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;

@@ -228,7 +228,7 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 	return err;
 }
 
-/* ---- Which flows ----------------------------------------------------------------- */
+/* ---- Selection of flows ---------------------------------------------------------- */
 
 static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *addr)
 {

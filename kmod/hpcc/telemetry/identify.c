@@ -25,8 +25,8 @@
 #include "netns/net.h"
 #include "telemetry/identify.h"
 
-/* Send IDENTIFY twice for each range of hops that one option covers, as one may be lost. After
- * that, send some more for links without an answer; a switch may not support IDENTIFY.
+/* Send IDENTIFY twice for each range of hops that one option covers, because one may be lost. Then
+ * send a limited number for the links without an answer: some switches do not support IDENTIFY.
  */
 static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;

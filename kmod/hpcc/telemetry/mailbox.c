@@ -82,8 +82,8 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 }
 
 /* Whether a record comes too soon after the hop's last record. In a short interval d(tx)/d(ts)
- * depends on bursts of packets more than on the load of the link. The maximum over several links
- * would then select the largest error.
+ * depends more on bursts of packets than on the load of the link, and the maximum over several
+ * links would select the largest error.
  */
 static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 {
@@ -93,9 +93,9 @@ static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 /* Whether the hop's last record is too old as a baseline for @r, a record of the same link in units
  * of 2^@scale ns.
  *
- * If packets were delayed on their way back (for example, a virtual machine was stopped), the
- * counter may have wrapped since, so that a newer record looks older. So @r counts as older only if
- * both segments were sent within the span.
+ * If packets were delayed on the return path (for example, a virtual machine was stopped), the
+ * counter may have wrapped since the last record, so that a newer record looks older. So @r is
+ * treated as older only if the segments of the two records were sent within span_ns.
  */
 static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 			   const struct hpcc_record *r, u32 scale)
@@ -112,9 +112,9 @@ static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
-/* Turn a record into a sample: unwrap the counters relative to the hop's last counters in the
- * algorithm, in units, then convert to ns. A record that the algorithm ignored does not change the
- * last counters.
+/* Turn a record into a sample: unwrap the counters relative to the last counters that the
+ * algorithm has for this hop, in units of 2^@scale ns, then convert the result to ns. A record that
+ * the algorithm ignored does not change the last counters.
  *
  * Return: false if the record is a copy of the last record (a TSO burst copies its header), or
  * comes too soon after it. A copy is rejected even if the baseline is old: endless repetition of

@@ -195,7 +195,7 @@ class Network:
     # ---- qdiscs
 
     def _links(self):
-        """The links with which receivers of IOAM and INT are configured: node, port, bit/s."""
+        """Return the links for the link table of IOAM and INT receivers: node, port, bit/s."""
         topology = self.topology
         found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
                  for switch in topology.switches for index, port in enumerate(topology.peers[switch])]

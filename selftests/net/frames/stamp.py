@@ -311,7 +311,7 @@ def group_offset(wire):
 
 
 def group_traced(wire):
-    """The tracepoint hpcc:hpcc_stamp shows each record, or the reason for none, and no packets without a request."""
+    """The tracepoint hpcc:hpcc_stamp shows each packet with a request, with its record or the reason for no record."""
     tracepoint = Tracepoint("hpcc:hpcc_stamp")
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))

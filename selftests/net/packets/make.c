@@ -209,7 +209,8 @@ static uint32_t make_ipv4(struct maker *m, struct draft *d)
 }
 
 /* Write an IOAM option of a hop-by-hop header: either kind of trace, with or without nodes. Most
- * are valid; the others have a false length or field, or contain another option.
+ * options are valid. The others have a false length or field, or their first node contains the
+ * start of another option.
  */
 static uint32_t make_ioam(struct rng *rng, uint8_t *p)
 {
