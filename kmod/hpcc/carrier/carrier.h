@@ -186,7 +186,7 @@ static inline bool hpcc_carrier_rto(const struct tcp_sock *tp, struct hpcc_flow 
 	       hpcc_carrier_of(flow)->rto(tp, flow);
 }
 
-/* While the requests of a carrier are paused, the TCP option carries requests. Context: socket lock. */
+/* While a carrier's requests are paused, the TCP option carries requests. Context: socket lock. */
 static inline void hpcc_carrier_pause(struct hpcc_flow *flow, bool paused)
 {
 	WRITE_ONCE(flow->carrier_state.paused, paused);
