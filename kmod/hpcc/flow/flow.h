@@ -3,10 +3,10 @@
  * State of a connection that agreed (flow.c), and the locks of tcp_hpcc:
  *
  *	- The socket lock covers all members of struct hpcc_flow that are not listed below. The
- *	  callbacks of TCP run under it. The hooks run under RCU; local_out.c describes which segments also have the
- *	  socket lock.
- *	- No lock covers the members that the hooks and the callbacks share. They are single words, and each
- *	  word is valid alone. mailbox.c describes the transfer of records.
+ *	  callbacks of TCP run under it. The hooks run under RCU; local_out.c describes which
+ *	  segments also have the socket lock.
+ *	- No lock covers the members that the hooks and the callbacks share. They are single words,
+ *	  and each word is valid alone. mailbox.c describes the transfer of records.
  *	- The hooks find flows under RCU in a hash table keyed by the socket. They never use
  *	  icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its content at any moment.
  */

@@ -5,7 +5,8 @@
  */
 COUNTER(SYN_SENT, syn_sent, "SYN or SYN-ACK left with our option"),
 COUNTER(SYN_NO_ROOM, syn_no_room, "SYN or SYN-ACK left without our option: no space"),
-COUNTER(SYN_INVALID, syn_invalid, "SYN options with our ExID and a wrong version, length or checksum"),
+COUNTER(SYN_INVALID, syn_invalid,
+	"SYN options with our ExID and a wrong version, length or checksum"),
 COUNTER(AGREED, agreed, "connections that agreed"),
 COUNTER(NOT_AGREED, not_agreed, "connections that run classic from the start"),
 COUNTER(NO_MEMORY, no_memory, "flow state could not be allocated"),
