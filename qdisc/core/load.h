@@ -5,7 +5,8 @@
 
 #include "core/sched.h"
 
-extern unsigned int hpcc_memory_max_mb;
+/* Limit of packet memory of a qdisc, bytes. */
+extern u64 hpcc_memory_max;
 
 /* Add bytes to the backlog, or remove them (negative). */
 static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
@@ -42,14 +43,13 @@ static inline u32 hpcc_backlog(const struct hpcc_sched *q)
  */
 static inline bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
-	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
 	u64 held = q->backlog_bytes;
 
 	/* Without a rate nothing limits the bytes in flight. */
 	if (!q->cfg.rate)
 		held += q->in_flight_bytes;
 	return held + bytes <= q->cfg.limit &&
-	       q->memory + memory <= memory_max;
+	       q->memory + memory <= READ_ONCE(hpcc_memory_max);
 }
 
 #endif /* _HPCC_QDISC_CORE_LOAD_H */

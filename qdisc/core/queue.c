@@ -43,12 +43,17 @@ static const u32 hpcc_table_len_max = 1 << 20;
  * 10 ms at 100 Gb/s. Root of a network namespace sets rate, delay and limit; only root of the
  * machine sets this limit.
  */
-unsigned int hpcc_memory_max_mb = 256;
+static unsigned int hpcc_memory_max_mb = 256;
+u64 hpcc_memory_max = 256 << 20;
 
 static int hpcc_set_memory_max_mb(const char *value,
 				  const struct kernel_param *param)
 {
-	return param_set_uint_minmax(value, param, 1, 65536);
+	int err = param_set_uint_minmax(value, param, 1, 65536);
+
+	if (!err)
+		WRITE_ONCE(hpcc_memory_max, (u64)hpcc_memory_max_mb << 20);
+	return err;
 }
 
 static const struct kernel_param_ops hpcc_memory_max_mb_ops = {
@@ -150,12 +155,12 @@ static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 {
 	struct hpcc_clock time;
 
-	if (!q->cfg.stamp)
-		q->unstamped[HPCC_UNSTAMPED_OFF]++;
-	else if (hpcc_skb_cb(skb)->hint & HPCC_HINT_FOUND)
+	if (!(hpcc_skb_cb(skb)->hint & HPCC_HINT_FOUND))
+		q->unstamped[hpcc_skb_cb(skb)->hint]++;
+	else if (q->cfg.stamp)
 		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
 	else
-		q->unstamped[hpcc_skb_cb(skb)->hint]++;
+		q->unstamped[HPCC_UNSTAMPED_OFF]++;
 	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 	hpcc_spend(q, time);
@@ -228,10 +233,14 @@ static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
 
 /* Whether an arriving packet may enter the queue. */
 static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
-		       struct hpcc_headers headers)
+		       struct hpcc_headers *headers)
 {
-	if (hpcc_is_marking(q))
-		return hpcc_mark(q, skb, fits, headers);
+	if (hpcc_is_marking(q)) {
+		fits = hpcc_mark(q, skb, fits, *headers);
+		if (!q->cfg.stamp)
+			headers->hint = HPCC_UNSTAMPED_OFF;
+		return fits;
+	}
 	if (!fits)
 		q->stats.drop_limit++;
 	return fits;
@@ -248,7 +257,7 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 
 	if (q->child)
 		return hpcc_child_enqueue(skb, sch, now, bytes, to_free);
-	if (!hpcc_admit(q, skb, hpcc_fits(q, bytes, skb->truesize), headers))
+	if (!hpcc_admit(q, skb, hpcc_fits(q, bytes, skb->truesize), &headers))
 		return qdisc_drop(skb, sch, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
