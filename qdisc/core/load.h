@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Backlog and load of a queue, or of the port that it belongs to. */
+/* Backlog and load of a queue, or of the port that it belongs to, and the limits of a queue. */
 #ifndef _HPCC_QDISC_CORE_LOAD_H
 #define _HPCC_QDISC_CORE_LOAD_H
 

@@ -237,6 +237,7 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 {
 	if (hpcc_is_marking(q)) {
 		fits = hpcc_mark(q, skb, fits, *headers);
+		/* The port parsed the packet only for the marks. */
 		if (!q->cfg.stamp)
 			headers->hint = HPCC_UNSTAMPED_OFF;
 		return fits;

@@ -217,6 +217,8 @@ test_statistics()
 	*" marked 3 p 0 kmax 3 failed 0"*) ;;
 	*) fail "$text" ;;
 	esac
+	# the port parsed the packets only for the marks
+	expect "reasons without a record" "$(json '[name for name, n in q["hpcc"]["unstamped"].items() if n]')" "['off']"
 }
 
 ktap_main

@@ -250,7 +250,7 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
  */
 static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (likely(!flow->carrier && !flow->probes))
+	if (likely(!flow->carrier))
 		return;
 	if (hpcc_mail_pending(flow))
 		hpcc_silence_end(flow);
