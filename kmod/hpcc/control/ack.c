@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Congestion control "hpcc": telemetry to window and pacing rate.
+ * Congestion control "hpcc": for each ACK, hpcc_cong_control() takes the newest records out of the
+ * flow's mailbox, unwraps their counters and runs NewAck of <hpcc/law/algo.h>. window.c then sets
+ * cwnd and pacing rate.
  *
- * For each ACK, hpcc_cong_control() takes the newest records out of the flow's mailbox, unwraps
- * their counters and runs NewAck of <hpcc/law/algo.h>. window.c then sets cwnd and pacing rate in
- * TCP from W and R.
- *
- * Two sets of callbacks share the state. "hpcc" is the algorithm. "hpcc-classic" is Reno's
- * response, the fallback that tcp_dctcp also uses; ss and getsockopt show this name. A socket runs
- * "hpcc-classic" if the peer did not agree or if memory was short. classic.c lists the other
- * reasons, and describes the return to "hpcc".
- *
- * Loss: recovery conserves packets for one round trip. Then W controls the window again, because
- * the load is measured by telemetry and not by loss. After an RTO W restarts from one segment;
- * after classic it restarts from classic's window. In both cases W grows as in slow start.
- *
- * CE: Wc is reduced by 1/8 and incStage restarts. So the flow also reacts to the queue of a link
- * without telemetry while all links with telemetry are idle.
+ * Loss: recovery conserves packets for one round trip. Then W controls the window again: telemetry
+ * measures the load. After an RTO W restarts from one segment, after classic from classic's window,
+ * as in slow start. CE: Wc falls by 1/8 and incStage restarts. So the flow also reacts to the queue
+ * of a link without telemetry while all links with telemetry are idle.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -40,28 +31,22 @@
 #define CREATE_TRACE_POINTS
 #include "control/trace.h"
 
-/* Round trips at the start of a flow in which each segment carries a request. */
+/* Number of round trips at the start of a flow in which each segment carries a request. */
 static const u32 hpcc_begin_rtts = 4;
 
 static const u32 hpcc_ecn_shift = 3;
 
-/* Whether W is converging: in the first round trips, in slow start, after a restart, if no record
- * is usable, and on congestion. During this time each segment carries a request. Bursts are short,
- * because the path may end in a small buffer of a device without telemetry.
- */
+/* Whether W is converging. Then bursts are short: a device without telemetry may drop long ones. */
 static bool hpcc_is_searching(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	const struct hpcc_algo *algo = &flow->algo;
 
 	return !algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
-	       flow->mode == HPCC_MODE_STALE ||
-	       hpcc_algo_is_slow(algo, &flow->params) ||
+	       flow->mode == HPCC_MODE_STALE || hpcc_algo_is_slow(algo, &flow->params) ||
 	       tp->tcp_mstamp - flow->began_us <
 	       hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
 					    (u32)flow->params.T / (u32)NSEC_PER_USEC);
 }
-
-/* ---- Records of an ACK ------------------------------------------------- */
 
 /* RTT of an ACK, or TCP's average if the ACK has none (-1). */
 static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
@@ -87,7 +72,6 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 		ack->bits = 0;
 }
 
-/* Process the records in the mailbox and update W. */
 static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
@@ -125,11 +109,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_path_ask(flow);
 }
 
-/* ---- Callbacks --------------------------------------------------------- */
-
-/* Whether an ACK is only counted and changes nothing else, as most ACKs without a record.
- * The next record, or the end of a round trip, updates flow->searching.
- */
+/* Whether an ACK is only counted, as most ACKs without a record. */
 static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 			  const struct rate_sample *rs)
 {
@@ -145,7 +125,6 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
 }
 
-/* Process an ACK that may change W. */
 static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 				   const struct rate_sample *rs)
 {
@@ -173,16 +152,13 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
-	/* Most ACKs without a record change nothing. */
 	if (!ack.n && !flow->dirty && !flow->searching && !flow->conserving)
 		return;
 	searching = hpcc_is_searching(tp, flow);
 	if (flow->searching != searching)
 		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
-	/* T was too large if the handshake waited for an ARP reply, or for the peer. The next
-	 * packet does not wait for the old rate, unless fq paces.
-	 */
+	/* T was too large if the handshake waited for ARP: do not wait for the old rate. */
 	if (unlikely(T_before / 2 > flow->params.T))
 		hpcc_pacing_reschedule(tp, &flow->stamped, R_before, sk->sk_pacing_rate);
 	else if (ack.n && tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
@@ -191,8 +167,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 		trace_hpcc_ack(sk, flow);
 }
 
-static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
-			      const struct rate_sample *rs)
+static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
@@ -206,9 +181,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		hpcc_probe_send(sk, flow);
 }
 
-/* Process the answer to a probe when no data are in flight, because the window is below one
- * segment. TCP does not call cong_control() for such an answer.
- */
+/* TCP does not call cong_control() for the answer to a probe when no data are in flight. */
 static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct rate_sample rs = { .rtt_us = -1 };
@@ -271,7 +244,6 @@ static u32 hpcc_ssthresh(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
 }
 
-/* No packet was lost: restore the state from before recovery or RTO. */
 static u32 hpcc_undo_cwnd(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
@@ -286,12 +258,9 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	return hpcc_cwnd(sk, flow);
 }
 
-/* The minimum is one segment, and not two as in TCP: two segments at an MTU of 64 KB are too long
- * to add an option.
- *
- * TCP calls this before it sends, also if no ACKs arrive. After a pause a window leaves before the
- * first ACK arrives: pace it, and send a probe in front of it. A response of a switch may have
- * arrived while a process owned the socket.
+/* The minimum is one segment, not two as in TCP: two segments at an MTU of 64 KB have no space for
+ * an option. TCP calls this before it sends, also after a pause: then pace the window, send a probe
+ * first, and apply a response of a switch.
  */
 static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 {
@@ -312,9 +281,7 @@ static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 
 static u32 hpcc_sndbuf_expand(struct sock *sk)
 {
-	/* As in BBR, the send buffer has space for the window, and for twice the window while it
-	 * grows.
-	 */
+	/* As in BBR: the send buffer has space for two windows while the window grows. */
 	return 3;
 }
 

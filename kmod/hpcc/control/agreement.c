@@ -4,25 +4,17 @@
  *
  * A handshake ends before congestion control can store any state. A listener's child does not exist
  * when its SYN arrives, and init() of an active socket runs after LOCAL_IN has processed the
- * SYN-ACK. So the hooks (syn.c) write a note, and hpcc's init() takes it. release() also
- * writes a note, for a return by setsockopt().
+ * SYN-ACK. So the hooks (syn.c) write a note, and init() takes it. release() also writes a note,
+ * for a return by setsockopt().
  *
- * A note is stored under the addresses, the ports and the peer's initial sequence number (IRS). The
- * hooks read the IRS from SYN and SYN-ACK; init() and release() compute it from the socket. A note
- * with our own initial sequence number records that our SYN carried the option; the SYN-ACK that
- * acknowledges this SYN takes the note. So
+ * The key of a note has the addresses, the ports and the peer's initial sequence number (IRS). So a
+ * forged SYN must guess 32 bits, and a later connection between the same ports has another key. If
+ * our own SYN carried the option, its note has our number; the SYN-ACK that acknowledges it takes
+ * the note.
  *
- *	- a forged SYN cannot change the agreement of a connection, unless it guesses the 32 bits
- *	  of the IRS, as for TCP itself;
- *	- a later connection between the same ports does not inherit the agreement;
- *	- connections with equal addresses in two VRFs have different notes.
- *
- * Each network namespace has one table of fixed size. The first SYN with our option allocates it:
- * an outgoing SYN, or a SYN for a listener whose child would run hpcc.
- *
- * In a full set a new note replaces the oldest note. So during a flood of about 1,000 SYNs or more
- * per handshake time, new connections of this namespace may not get telemetry. If TCP sends SYN
- * cookies, they also lose TCP options during such a flood. The flood does not use more memory.
+ * The first SYN with our option allocates a namespace's table of fixed size: an outgoing SYN, or a
+ * SYN for a listener whose child would run hpcc. During a flood of about 1,000 SYNs or more per
+ * handshake time, new notes replace old ones, and new connections may not get telemetry.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -34,25 +26,17 @@
 #include "flow/flow.h"
 #include "netns/net.h"
 
-/* 4,000 notes, about the default length of TCP's SYN queue (somaxconn). A set fills one cache line
- * of 64 bytes. The table with its locks takes 64 KB.
- */
+/* About the default length of TCP's SYN queue. A set fills a cache line, and the table 64 KB. */
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
 #define HPCC_AGREE_LOCKS	16
 /* Handshakes that take longer have failed: six SYN retransmissions take 127 s. */
 #define HPCC_AGREE_LIFETIME	(180 * HZ)
 
-/* Each lock has a cache line of its own. */
 struct hpcc_agree_lock {
 	spinlock_t lock;	/* covers every HPCC_AGREE_LOCKS-th set */
 } ____cacheline_aligned_in_smp;
 
-/**
- * struct hpcc_agreements - table of the handshake notes of a network namespace
- * @locks: lock n covers the sets n, n + HPCC_AGREE_LOCKS, n + 2 * HPCC_AGREE_LOCKS, ...
- * @set: sets of notes
- */
 struct hpcc_agreements {
 	struct hpcc_agree_lock	locks[HPCC_AGREE_LOCKS];
 	struct hpcc_note	set[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
@@ -60,12 +44,6 @@ struct hpcc_agreements {
 
 static siphash_key_t hpcc_notes_key __read_mostly;
 
-/**
- * struct hpcc_note_ref - set and key of a connection's note
- * @lock: lock of the set
- * @way: the set
- * @key: key of the connection
- */
 struct hpcc_note_ref {
 	spinlock_t		*lock;	/* covers @way */
 	struct hpcc_note	*way;
@@ -83,8 +61,7 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 	};
 
 	/* The hash would include padding, which has undefined content. */
-	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) +
-				    2 * sizeof(__be16) + sizeof(u32));
+	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) + 2 * sizeof(__be16) + sizeof(u32));
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
@@ -106,9 +83,7 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struc
 	return old ?: new;
 }
 
-/* Find the set of a connection's note. If there is no table and @payer is not NULL, allocate a
- * table and charge @payer. Return: false if the namespace has no table.
- */
+/* The set of a connection's note. @payer: who pays for a new table; NULL: allocate none. */
 static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
 			  const struct sock *payer, struct hpcc_note_ref *ref)
 {
@@ -126,9 +101,7 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u
 	return true;
 }
 
-/* Whether a note may exist. This search takes no lock: most SYNs do not carry the option and have
- * no note, and a flood of such SYNs must not take locks or write to shared cache lines. If the
- * result is true, the caller searches again under the lock.
+/* Lockless: a flood of SYNs must not take locks. If true, the caller searches again with the lock.
  */
 static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
 {
@@ -145,7 +118,6 @@ static u32 hpcc_note_age(const struct hpcc_note *note)
 	return (u32)jiffies - note->stamp;
 }
 
-/* Return: the note, or NULL. */
 static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 {
 	u32 i;
@@ -155,15 +127,12 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 		struct hpcc_note *note = &ref->way[i];
 
 		if (note->key == ref->key)
-			return hpcc_note_age(note) < HPCC_AGREE_LIFETIME ?
-			       note : NULL;
+			return hpcc_note_age(note) < HPCC_AGREE_LIFETIME ? note : NULL;
 	}
 	return NULL;
 }
 
-/* Write a note. @note has all members except key and stamp. The note replaces, in this order: a
- * note with the same key, a free note, the oldest note.
- */
+/* Replace a note with the same key, a free note, or the oldest note. */
 static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note note)
 {
 	/* Among notes of the same jiffy, bits of the key select one. */
@@ -178,8 +147,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note no
 			place = old;
 			break;
 		}
-		if (place->key && (!old->key ||
-				   hpcc_note_age(old) > hpcc_note_age(place)))
+		if (place->key && (!old->key || hpcc_note_age(old) > hpcc_note_age(place)))
 			place = old;
 	}
 	WRITE_ONCE(place->key, ref->key);
@@ -195,11 +163,8 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note no
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @note: the note
+ * @note: the note; an existing note stays, because the SYN is then a copy
  * @payer: socket whose cgroup is charged if the table must be allocated
- *
- * An existing note does not change: the SYN is then a copy of a SYN that was already answered.
- *
  * Context: LOCAL_IN.
  */
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
@@ -216,24 +181,19 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 }
 
 /**
- * hpcc_agree_offered() - the note of a peer's SYN
+ * hpcc_agree_offered() - the note of a peer's SYN; it stays, because SYN-ACKs are retransmitted
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- *
- * The note stays in the table, also after hpcc_agree_done(), because SYN-ACKs are retransmitted.
- *
  * Return: the note; its capabilities are 0 if the SYN did not carry the option.
  */
-struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-				    u32 irs)
+struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs)
 {
 	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
 	struct hpcc_note *found;
 
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) ||
-	    !hpcc_note_seen(&ref))
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) || !hpcc_note_seen(&ref))
 		return note;
 	spin_lock_bh(ref.lock);
 	found = hpcc_note_find(&ref);
@@ -272,7 +232,6 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  * @in: segment that needs the note, or NULL; if its checksum is wrong, the note stays
- *
  * Return: the note; all 0 if no note was taken.
  */
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
@@ -310,11 +269,7 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 	tuple->rport = sk->sk_dport;
 }
 
-/* ---- Sockets ---------------------------------------------------------------- */
-
-/* Return: the peer's initial sequence number. TCP does not store it, but counts all bytes received
- * since then, including a FIN.
- */
+/* The peer's IRS: TCP counts all bytes received since then, including a FIN. */
 static u32 hpcc_irs(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -325,10 +280,8 @@ static u32 hpcc_irs(const struct sock *sk)
 /**
  * hpcc_agreed() - take a connection's note and report the agreement
  * @sk: connected socket, under its lock
- * @prior_hold: set to 0 for a new connection; if the socket left hpcc before, set to the value from
- *	hpcc_agreement_save()
- * @kind: set to the option's kind
- *
+ * @prior_hold: result: value of hpcc_agreement_save(); 0: new connection
+ * @kind: result: the option's kind
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
 u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
@@ -346,8 +299,7 @@ u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
 /**
  * hpcc_agreement_save() - save the agreement of a connection that leaves hpcc
  * @sk: connected socket, under its lock
- * @prior_hold: 1 + the minimum number of round trips of its next classic response
- *	(hpcc_fallback.hold); 0: the connection has never run hpcc
+ * @prior_hold: hpcc_note.prior_hold
  * @caps: HPCC_CAP_* of the peer
  * @kind: the option's kind
  */

@@ -10,43 +10,24 @@
 #include "packet/arrival.h"
 #include "packet/segment.h"
 
-/**
- * struct hpcc_tuple - a connection as this host sees it
- * @laddr: local address; an IPv4 address is in mapped IPv6 form
- * @raddr: remote address, in the form of @laddr
- * @lport: local port
- * @rport: remote port
- */
+/* A connection as this host sees it. */
 struct hpcc_tuple {
-	struct in6_addr laddr;
-	struct in6_addr raddr;
-	__be16 lport;
-	__be16 rport;
+	struct in6_addr laddr;	/* local address; an IPv4 address is in mapped IPv6 form */
+	struct in6_addr raddr;	/* remote address, in the form of @laddr */
+	__be16 lport;		/* local port */
+	__be16 rport;		/* remote port */
 };
 
-/**
- * struct hpcc_note - one handshake
- * @key: keyed hash of connection and IRS; 0: free; hpcc_note_seen() reads it without the lock
- * @stamp: low half of jiffies when the note was written
- * @prior_hold: 0 for a new connection; for one that left hpcc, 1 + the minimum number of round
- *	trips of its next classic response (hpcc_fallback.hold)
- * @other: the option's kind is HPCC_OPT_KIND_OTHER, not HPCC_OPT_KIND_DEFAULT
- * @caps: HPCC_CAP_* of the peer; 0: not known yet
- * @done: both ends carried the option; false: only the SYN did
- */
+/* One handshake. @prior_hold has the minimum number of round trips of the next classic response. */
 struct hpcc_note {
-	u64	key;
-	u32	stamp;
-	u32	prior_hold : 21;
-	u32	other : 1;
-	u32	caps : 9;
-	u32	done : 1;
+	u64	key;			/* hash of connection and IRS; 0: free; lockless readers */
+	u32	stamp;			/* low half of jiffies at the write */
+	u32	prior_hold : 21;	/* 0: never ran hpcc; else 1 + next hpcc_fallback.hold */
+	u32	other : 1;		/* the option kind is HPCC_OPT_KIND_OTHER */
+	u32	caps : 9;		/* HPCC_CAP_* of the peer; 0: not known yet */
+	u32	done : 1;		/* both ends carried the option; false: only the SYN did */
 };
 
-/**
- * hpcc_note_kind() - kind of the option in a note
- * @note: the note
- */
 static inline u8 hpcc_note_kind(struct hpcc_note note)
 {
 	return note.other ? HPCC_OPT_KIND_OTHER : HPCC_OPT_KIND_DEFAULT;
@@ -57,8 +38,7 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 		      struct hpcc_note note, const struct sock *payer);
-struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-				    u32 irs);
+struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs);
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 		     struct hpcc_note note, const struct sock *payer);
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,

@@ -8,12 +8,9 @@
 #include "common/peek.h"
 #include "flow/flow.h"
 
-/**
- * struct hpcc_ca - content of icsk_ca_priv; socket lock
- * @flow: flow state; NULL if the connection did not agree
- */
+/* Content of icsk_ca_priv; socket lock. */
 struct hpcc_ca {
-	struct hpcc_flow *flow;
+	struct hpcc_flow *flow;	/* flow state; NULL if the connection did not agree */
 };
 
 extern struct tcp_congestion_ops hpcc_ops;
@@ -21,16 +18,10 @@ extern struct tcp_congestion_ops hpcc_classic_ops;
 extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
 
-void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
-				     union tcp_cc_info *info));
+void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info));
 void hpcc_run(struct sock *sk, bool classic, bool agreed);
 
-/**
- * hpcc_flow_of() - the flow of a socket that runs hpcc or classic
- * @sk: the socket, under its lock
- *
- * Return: the flow; NULL if the connection did not agree.
- */
+/* The flow of a socket, under its lock; NULL if the connection did not agree. */
 static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
 	const struct hpcc_ca *ca = inet_csk_ca(sk);
@@ -38,26 +29,16 @@ static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 	return ca->flow;
 }
 
-/**
- * hpcc_is_ours() - whether a socket runs hpcc, in any of its modes
- * @sk: full TCP socket
- */
+/* Whether a full TCP socket runs hpcc, in any of its modes. */
 static inline bool hpcc_is_ours(const struct sock *sk)
 {
-	const struct tcp_congestion_ops *ops =
-		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
+	const struct tcp_congestion_ops *ops = READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 
 	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
 	       ops == &hpcc_no_ecn_ops || ops == &hpcc_classic_no_ecn_ops;
 }
 
-/**
- * hpcc_peek_rate() - R = W/T
- * @flow: a flow
- *
- * Context: any; without the socket lock W and T may belong to two consecutive ACKs.
- * Return: bytes/s.
- */
+/* R = W/T in bytes/s. Without the socket lock W and T may belong to two consecutive ACKs. */
 static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
 {
 	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
@@ -66,18 +47,12 @@ static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
 	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
 }
 
-/**
- * struct hpcc_ack - result of the records of an ACK
- * @before_q16: W before the ACK
- * @n: number of records processed
- * @bits: enum hpcc_ack_bits
- * @informed: records arrived; all of them may be copies of older records
- */
+/* Result of the records of an ACK. */
 struct hpcc_ack {
-	u64 before_q16;
-	u32 n;
-	u32 bits;
-	bool informed;
+	u64 before_q16;	/* W before the ACK */
+	u32 n;		/* number of records processed */
+	u32 bits;	/* enum hpcc_ack_bits */
+	bool informed;	/* records arrived; all of them may be copies of older records */
 };
 
 void hpcc_begin(struct sock *sk);

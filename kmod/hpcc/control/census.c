@@ -4,22 +4,17 @@
  *
  *	receiver	counts the flows that want N, for each device that their packets arrive by,
  *			when it echoes their requests; sends N in a REPORT beside an echo, once per
- *			T and when N changes
- *	sender		sets W_ai = W_init (1 - eta) / N while the last hop has the largest u'
+ *			T and when N changes. If it computes W, it sets W_ai itself
+ *	sender		with net.hpcc.n_flows = 0: sets W_ai = W_init (1 - eta) / N while the report
+ *			is valid and the last hop has the largest u', else with HPCC_N_DEFAULT
  *
- * If a request collects hops from a trace and from the TCP option, the last hop may not be
- * the last link. The receiver then sends no N, and does not use N itself.
+ * If a request collects hops from a trace and from the TCP option, the last hop may not be the last
+ * link. Then neither end uses N.
  *
- * A receiver that computes W (receiver.c) also counts the flow, and sets W_ai itself.
- *
- * Only a sender with net.hpcc.n_flows = 0 requests reports (HPCC_CAP_REPORT). N is HPCC_N_DEFAULT
- * if there is no report, if the report is old, or if another hop is the bottleneck.
- *
- * A flow counts once per period. A period is 16 T, the interval between packets of a flow whose W
- * is W_min (window.c), but at most 100 ms. N is the larger one of two counts: that of the last
- * complete period, and that of the current period. So a new flow counts immediately, and a flow
- * that ended counts for at most two more periods. Devices share a count if their ifindex is equal
- * modulo HPCC_CENSUS_SLOTS.
+ * A flow counts once per period of 16 T, the interval between packets of a flow whose W is W_min
+ * (window.c), but at most 100 ms. N is the larger count of the last complete period and the current
+ * period. So a new flow counts immediately, and an ended flow for at most two more periods. Devices
+ * share a count if their ifindex is equal modulo HPCC_CENSUS_SLOTS.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -33,12 +28,10 @@
 
 static const u32 hpcc_period_T = 16;
 
-/* Maximum of a period. A peer that delays its ACKs can raise the T of its flow to one second, and
- * ended flows count for up to two more periods.
- */
+/* A peer that delays its ACKs can raise T to one second. */
 static const u32 hpcc_period_max_us = 100 * USEC_PER_MSEC;
 
-/* A report is valid for this time. */
+/* Maximum age of a valid report. */
 static const u32 hpcc_report_age_T = 32;
 
 static u32 hpcc_T_us(const struct hpcc_params *p)
@@ -52,12 +45,7 @@ static u32 hpcc_wanted_us(u32 T_us)
 	return min(T_us * hpcc_period_T, hpcc_period_max_us);
 }
 
-/* ---- Receiver ----------------------------------------------------------------- */
-
-/* The census that counts a flow. If the flow's packets arrive by another device, the flow changes
- * to that device's census only at the end of the period: so each census counts it at most once per
- * period, even if the device changes often.
- */
+/* A flow changes to the census of another device only at the end of the period: it counts once. */
 static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
 					  s64 now_us, u32 wanted_us)
 {
@@ -77,11 +65,9 @@ static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow 
 }
 
 /* Count a flow, and return N. The longest period that a flow needs applies to all flows: in a
- * shorter period a flow with a large T may send nothing, and would not be counted. The CPU that
- * advances began_us ends the period; no other CPU does.
- *
- * The time @now_us is from the flow's last packet or timer. It may be before began_us: CPUs run in
- * parallel, and setsockopt() may send a delayed ACK.
+ * shorter one a flow with a large T may send nothing. The CPU that advances began_us ends the
+ * period. @now_us may be before began_us: CPUs run in parallel, and setsockopt() may send a delayed
+ * ACK.
  */
 static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 			     s64 now_us, u32 wanted_us)
@@ -113,7 +99,6 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
  * @flow: a flow
  * @tp: its socket
  * @net: its network namespace
- *
  * Context: LOCAL_OUT.
  * Return: whether the peer wants N, and the last REPORT is at least T old or had a different N.
  */
@@ -162,15 +147,12 @@ static u64 hpcc_slew_W_ai(u64 W_ai_q16, u64 goal_q16)
 }
 
 /**
- * hpcc_count_N() - count a flow whose W is computed here, and adapt W_ai to N
+ * hpcc_count_N() - once per T: count a flow whose W is computed here, and adapt W_ai to N
  * @flow: a flow
  * @sk: its socket
  * @a: algorithm that computes W
  * @p: its parameters; W_ai is updated
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
- *
- * Called once per T.
- *
  * Context: socket lock.
  */
 void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hpcc_algo *a,
@@ -190,14 +172,11 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 }
 EXPORT_SYMBOL_GPL(hpcc_count_N);
 
-/* ---- Sender ------------------------------------------------------------------- */
-
 /**
  * hpcc_report_in() - keep the N of a REPORT for the end of the round trip
  * @flow: a flow that wants N
  * @opt: head of the option
  * @records: its records
- *
  * Context: LOCAL_IN.
  * Return: 0, or -EINVAL if the REPORT does not contain exactly one N.
  */
@@ -212,17 +191,12 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 }
 
 /**
- * hpcc_set_N() - W_ai after T has changed
+ * hpcc_set_N() - W_ai after T has changed; a W_ai on its way to a new N keeps its ratio to W_init
  * @flow: a flow; all its parameters except W_ai are set
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
  * @n_flows: N from the configuration; 0: N from reports
  * @was_q16: W_ai until now
- *
- * N is the default until a report arrives. If W_ai is still changing towards a new N, its ratio to
- * W_init stays the same when T changes.
- *
- * Context: socket lock, as below.
- * Return: W_ai.
+ * Context: socket lock.
  */
 u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
 {
@@ -244,7 +218,7 @@ u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q1
  * hpcc_follow_N() - adapt W_ai to N at the end of a round trip
  * @flow: a flow
  * @now_us: tcp_mstamp, modulo 2^32
- *
+ * Context: socket lock.
  * Return: W_ai.
  */
 u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)

@@ -5,8 +5,7 @@
 
 #include "flow/flow.h"
 
-bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
-		     const struct net *net);
+bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net);
 int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
 u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16);
 u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us);

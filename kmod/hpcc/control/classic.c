@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which congestion response a connection runs: "hpcc" with telemetry, or "hpcc-classic", Reno.
+ * Which congestion response a connection runs: "hpcc" with telemetry, or "hpcc-classic", Reno. ss
+ * and getsockopt() show these names.
  *
  *	TELEMETRY	W controls the window, records are usable
  *	STALE		W controls the window, all records after the last usable one are unusable
  *	CLASSIC		Reno controls the window until a record arrives
  *	CLASSIC_VERIFY	Reno controls the window until a link is measured
  *
- *	TELEMETRY -> STALE		records arrived, and none is usable
- *	STALE -> TELEMETRY		a record is usable
  *	TELEMETRY -> CLASSIC		no usable record for 8 requests, 8 ACKs and 4 RTTs
  *	STALE -> CLASSIC_VERIFY		no usable record for 8 requests, 8 ACKs and 4 RTTs
- *	CLASSIC -> TELEMETRY		a record arrived
- *	CLASSIC_VERIFY -> TELEMETRY	a link was measured
  *
- * Losses that no link with telemetry explains also lead to CLASSIC or CLASSIC_VERIFY.
- * <hpcc/law/fallback.h> defines these losses, and the number of round trips until the connection
- * returns.
- *
- * The functions that enter a response also replace the settings of the other response: pacing, the
- * limit of a burst, cwnd. Both responses reserve space for options, because classic also requests
- * telemetry.
- *
- * All functions run under the socket lock.
+ * Losses that no link with telemetry explains also lead to CLASSIC or CLASSIC_VERIFY, for some
+ * round trips (<hpcc/law/fallback.h>). A connection runs hpcc-classic without a flow if the peer
+ * did not agree or memory was short. All functions run under the socket lock.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -50,8 +41,6 @@ static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
 	WRITE_ONCE(flow->mode, mode);
 }
 
-/* ---- Enter and leave --------------------------------------------------- */
-
 /**
  * hpcc_enter_telemetry() - let W control the window
  * @sk: socket
@@ -74,7 +63,6 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_run(sk, false, true);
 }
 
-/* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_CLASSIC_VERIFY. */
 static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
@@ -99,19 +87,17 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
 }
 
-/* Telemetry is not usable: continue with classic and @ssthresh, for @least round trips or more. */
-static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
-			   enum hpcc_flow_why why, enum hpcc_mode mode,
-			   u32 least, u32 ssthresh)
+/* Continue with classic and @ssthresh, for @least round trips or more. */
+static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow, enum hpcc_flow_why why,
+			   enum hpcc_mode mode, u32 least, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* Reduce cwnd in recovery, too: with W TCP would retransmit all lost packets at once. */
+	/* Also in recovery: with W TCP would retransmit all lost packets at once. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
-	/* Classic requests no prompt ACKs, and the peer may delay the ACK of a single segment.
-	 * After an RTO keep TCP's choice of one segment. For HPCC_WHY_MUTED TCP has not set
-	 * TCP_CA_Loss yet.
+	/* The peer may delay the ACK of a single segment, and classic requests no prompt ACKs.
+	 * After an RTO keep TCP's one segment. For HPCC_WHY_MUTED TCP has not set TCP_CA_Loss yet.
 	 */
 	if (why != HPCC_WHY_MUTED && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
 		tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
@@ -134,9 +120,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_notify(sk, flow, HPCC_EVENT_RETURN);
 }
 
-/* Let another carrier send the requests. A device on the path may drop packets without data, or
- * packets that are not TCP with options. Return: whether there was another carrier.
- */
+/* The path may drop this carrier's packets: try another. Return: whether there was another. */
 static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (hpcc_carrier_of(flow)->probes_only) {
@@ -153,10 +137,8 @@ static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
-/* Return: ssthresh of classic after telemetry has stopped. There is no sign that the capacity of
- * the path is below W, so ssthresh is cwnd. But while W is still growing in slow start, W does not
- * yet show the capacity of the path: classic then continues slow start, after an RTO up to half of
- * the previous W.
+/* Classic's ssthresh after telemetry has stopped. In slow start W does not show the capacity of the
+ * path yet: continue slow start, after an RTO up to half of the previous W.
  */
 static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
@@ -173,10 +155,6 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
  * @flow: its flow
  * @usable: result of hpcc_judge_records()
  * @ack: result of the records of the ACK
- *
- * If usable telemetry has stopped, another carrier sends the requests, or the connection falls
- * back.
- *
  * Return: whether the connection runs classic now.
  */
 bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_records usable,
@@ -243,11 +221,7 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 			       tcp_sk(sk)->prior_cwnd / 2);
 }
 
-/* ---- Callbacks --------------------------------------------------------- */
-
-/* Try another carrier if no records arrive. The flow may have fallen back for losses before it
- * detected that telemetry had stopped.
- */
+/* Losses may have caused the fallback before the flow detected silence of its carrier. */
 static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (likely(!flow->carrier))
@@ -277,7 +251,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (unlikely(READ_ONCE(flow->mute.state)))
 		hpcc_mute_ack(sk, flow);
 	hpcc_loss_late(tp, flow);
-	/* While the flow is muted, records that are pending are from before the RTO. */
+	/* While the flow is muted, pending records are from before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
 	    READ_ONCE(flow->mute.state))
 		return;
@@ -293,9 +267,7 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 		hpcc_rto(sk, flow);
 }
 
-/* Not registered: hpcc_run() selects it. If the peer agreed, retransmissions are ECN-capable, as
- * with hpcc: a receiver immediately acknowledges a packet that is not ECN-capable.
- */
+/* Not registered: hpcc_run() selects it. ECT as in hpcc: a Not-ECT packet gets an immediate ACK. */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
@@ -333,11 +305,8 @@ void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
  * @classic: true: Reno's response; false: the response of hpcc
  * @agreed: the peer agreed to telemetry
  *
- * With TCP_CONG_NEEDS_ECN, TCP also sets ECT in retransmissions and pure ACKs. Only connections
- * that agreed and negotiated ECN have this flag; all others follow RFC 3168, sections 6.1.4 and
- * 6.1.5. Nothing is negotiated before the SYN-ACK.
- *
- * Context: socket lock.
+ * TCP_CONG_NEEDS_ECN also sets ECT in retransmissions and pure ACKs; without agreement or ECN this
+ * violates RFC 3168, sections 6.1.4 and 6.1.5. Nothing is negotiated before the SYN-ACK.
  */
 void hpcc_run(struct sock *sk, bool classic, bool agreed)
 {

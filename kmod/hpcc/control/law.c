@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The window law of a connection: its parameters, which depend on T, and changes of W that do not
- * follow from the records of an ACK (<hpcc/law/state.h>).
- *
- * All functions run under the socket lock.
+ * Parameters of the window law, which depend on T, and changes of W that do not follow from the
+ * records of an ACK (<hpcc/law/state.h>). All functions run under the socket lock.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -18,21 +16,15 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/* With one record per T, U is measured in the last T only, so W alternates around the fair window:
- * W is too large after a small U, and too small after a large U. If Wc were updated after an even
- * number of records, it would always take a W on the same side. So Wc follows each record, as in
- * the draft.
+/* With one record per T, U is measured in the last T only, so W alternates around the fair window.
+ * After an even number of records Wc would always take a W on the same side.
  */
 static u32 hpcc_settle(u32 settle, u32 sample)
 {
 	return sample == 1 ? min(settle, 1U) : settle;
 }
 
-/* Compute the values that depend on T: W_init = B_host * T, W_ai = W_init * (1 - eta) / N, and the
- * units of FORWARD.
- *
- * Range: B_host * T at 1 Tbit/s and 1 s is 2^37 bytes, in Q16 2^53.
- */
+/* Range: B_host * T at 1 Tbit/s and 1 s is 2^37 bytes, in Q16 2^53. */
 static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
@@ -52,9 +44,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
 	T_ns = rtt_ns;
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	/* T includes a full segment. The minimum RTT is from the short segments of the handshake:
-	 * add the time of a full segment at the host's rate.
-	 */
+	/* The minimum RTT is that of short segments: add the time of a full one. */
 	if (!base_rtt_ns)
 		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
 			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
@@ -107,12 +97,9 @@ void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_law_new_T() - the minimum RTT has changed: update T and all values that depend on it
+ * hpcc_law_new_T() - update T and all that depends on it, also W: R = W/T must not exceed B_host
  * @sk: socket
  * @flow: its flow
- *
- * W is limited to the new range: otherwise R = W/T would be above the host's rate until telemetry
- * arrives.
  */
 void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -124,11 +111,9 @@ void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_law_rto() - an RTO fired: W restarts from one segment, and grows as in slow start
+ * hpcc_law_rto() - an RTO fired: the sender computes W, from one segment, as in slow start
  * @sk: socket
  * @flow: its flow
- *
- * If the receiver computed W, the sender computes it from now on.
  */
 void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -184,7 +169,6 @@ void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
  * hpcc_measure_only() - process records without a change of W
  * @sk: socket that runs classic
  * @flow: its flow
- *
  * Return: whether a link was measured.
  */
 bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow)

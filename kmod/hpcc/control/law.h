@@ -16,11 +16,7 @@ void hpcc_law_undo(struct hpcc_flow *flow);
 void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits);
 bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
 
-/**
- * hpcc_law_follow_N() - update W_ai if N has changed
- * @flow: a flow
- * @now_us: tcp_mstamp
- */
+/* Update W_ai if N has changed. @now_us: tcp_mstamp. */
 static inline void hpcc_law_follow_N(struct hpcc_flow *flow, u64 now_us)
 {
 	flow->params.W_ai_q16 = hpcc_follow_N(flow, now_us);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Begin and end of a flow: each owner initializes and frees its members of struct hpcc_flow.
- *
- * All functions except hpcc_flow_free_parts() run under the socket lock.
+ * Begin and end of a flow: each owner initializes and frees its members of struct hpcc_flow. Socket
+ * lock for all functions except hpcc_flow_free_parts().
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -56,9 +55,8 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
 }
 
-/* Begin with telemetry. Begin with classic if the connection had fallen back before it left hpcc,
- * and setsockopt() now selects hpcc again (@prior_hold > 1). A connection that returns, or whose
- * handshake took too long, begins with slow start from TCP's window.
+/* Classic if the connection had fallen back before it left hpcc (@prior_hold > 1). A connection
+ * that returns, or whose handshake took too long, begins with slow start from TCP's window.
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
 {
@@ -90,11 +88,8 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  * hpcc_begin() - a socket begins to run hpcc
  * @sk: the socket
  *
- * If both ends agreed, start with W = W_init (draft section 5: flows start at line rate), else run
- * classic. If the module is not set up yet (main.c), the socket runs classic without a flow; its
- * note stays, so that a later setsockopt() can begin telemetry. The socket also runs classic
- * without a flow if the ends agreed on receiver mode, and the socket returns while the module of
- * receiver mode is not loaded.
+ * If both ends agreed, start with W = W_init (draft section 5), else run classic. Until the module
+ * is set up (main.c), run classic without a flow; the note stays for a later setsockopt().
  */
 void hpcc_begin(struct sock *sk)
 {
@@ -137,11 +132,8 @@ void hpcc_begin(struct sock *sk)
 }
 
 /**
- * hpcc_release() - a socket leaves hpcc, or ends
+ * hpcc_release() - a socket leaves hpcc, or ends; save a note for hpcc_begin()
  * @sk: socket that runs hpcc or classic
- *
- * If the connection is not closed, save a note with the agreement and the number of round trips for
- * which classic must still run. hpcc_begin() uses the note if the socket returns by setsockopt().
  */
 void hpcc_release(struct sock *sk)
 {

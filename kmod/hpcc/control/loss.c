@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Losses that no link with telemetry explains, as defined in <hpcc/law/fallback.h>. ack.c calls
- * this file for each ACK, and classic.c acts on the result.
- *
- * All functions run under the socket lock.
- */
+/* Losses that no link with telemetry explains (<hpcc/law/fallback.h>). Under the socket lock. */
 #include <net/tcp.h>
 
 #include "control/loss.h"
@@ -14,15 +9,13 @@
 static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
 /**
- * hpcc_count_dsack() - count the packets that the peer received twice, from its DSACKs
+ * hpcc_count_dsack() - for each ACK with a DSACK: count the packets that the peer received twice
  * @tp: socket
- * @flow: its flow
+ * @flow: its flow; call this before hpcc_tlp_ack()
  *
  * These packets were only late. The count is at most the number of packets that TCP has sent twice:
- * a larger count would hide later losses. The limit hpcc_dsack_excess_max also applies, because a
- * peer that hides load may report every retransmission as a duplicate.
- *
- * Call this for each ACK with a DSACK, before hpcc_tlp_ack().
+ * a larger count would hide later losses. hpcc_dsack_excess_max limits a peer that hides load and
+ * reports every retransmission as a duplicate.
  */
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -81,7 +74,6 @@ void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * hpcc_classic_hold() - duration of classic if the socket returns to hpcc
  * @tp: socket
  * @flow: its flow
- *
  * Return: round trips; 0: run telemetry immediately.
  */
 u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
@@ -117,12 +109,6 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * @tp: socket that runs hpcc
  * @flow: its flow
  * @rs: TCP's sample of the ACK
- *
- * The path may have dropped the segments because of the headers of another carrier, see
- * hpcc_answer_loss().
- *
- * While the receiver computes W, few records arrive. A round trip of <hpcc/law/fallback.h> then
- * lasts until each hop has reported its load.
  */
 bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		      const struct rate_sample *rs)
@@ -140,10 +126,8 @@ bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
  * @tp: socket
  * @flow: its flow
  *
- * The window is half of the packets delivered in a round trip, as Reno reacts to a loss. After a
- * failed return it is at most classic's previous window, so that a return does not take bandwidth
- * from other flows.
- *
+ * Half of the packets delivered in a round trip, as in Reno. After a failed return at most
+ * classic's previous window: a return takes no bandwidth from other flows.
  * Return: segments.
  */
 u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)

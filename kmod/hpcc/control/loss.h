@@ -7,17 +7,10 @@
 
 #include "flow/flow.h"
 
-/* If the receiver computes W, the judgment of losses waits until all hops have reported their load,
- * but at most for this number of T.
- */
+/* The judgment of losses waits at most this many T for the load of all hops. */
 #define HPCC_AUDIT_AGE_T	128
 
-/**
- * hpcc_loss_ends() - whether an ACK ends a round trip for the judgment of losses
- * @tp: socket
- * @flow: its flow
- * @rs: TCP's rate sample of the ACK
- */
+/* Whether an ACK ends a round trip for the judgment of losses. */
 static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				  const struct rate_sample *rs)
 {
@@ -30,31 +23,19 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 	       flow->params.T * HPCC_AUDIT_AGE_T;
 }
 
-/**
- * hpcc_loss_begin() - start to count DSACKs
- * @tp: socket
- * @flow: its flow
- */
+/* Start to count DSACKs. */
 static inline void hpcc_loss_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	flow->tlp.dsacks = tp->dsack_dups;
 }
 
-/**
- * hpcc_loss_cap() - limit classic's window for the case that the return to telemetry fails
- * @flow: a flow
- * @cwnd: cwnd of classic until now; ~0: no limit
- */
+/* If the return to telemetry fails, classic's window is at most @cwnd; ~0: no limit. */
 static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 {
 	flow->loss.classic_cwnd = cwnd;
 }
 
-/**
- * hpcc_loss_hold() - set the minimum duration of classic
- * @flow: a flow after hpcc_watch_loss()
- * @hold: round trips
- */
+/* Set the minimum duration of classic, in round trips. Call after hpcc_watch_loss(). */
 static inline void hpcc_loss_hold(struct hpcc_flow *flow, u32 hold)
 {
 	flow->fallback.hold = hold;
@@ -62,11 +43,7 @@ static inline void hpcc_loss_hold(struct hpcc_flow *flow, u32 hold)
 
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
-/**
- * hpcc_loss_ack() - an ACK arrived: count its DSACKs, and track the tail loss probe
- * @tp: socket
- * @flow: its flow
- */
+/* An ACK arrived: count its DSACKs, and track the tail loss probe. */
 static inline void hpcc_loss_ack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (unlikely(tp->dsack_dups != flow->tlp.dsacks))

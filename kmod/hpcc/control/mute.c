@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paths that pass SYNs with our option, but drop data or ACKs with it.
- *
- * Telemetry must never make a connection lose data. So an end that suspects the path sends segments
- * without our option, whatever carries telemetry:
+ * Paths that pass SYNs with our option, but drop data or ACKs with it. Telemetry must never make a
+ * connection lose data. So an end that suspects the path sends segments without our option:
  *
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
- *		request as a trial. Other segments are in flight before it and after it, so that
- *		fast retransmit repairs the loss of the trial. If a flow sends too few segments, the
- *		trial leaves after HPCC_TRIAL_WAIT, and a tail loss probe repairs its loss. The
- *		muting ends if the peer acknowledges the trial, and TCP has retransmitted no segment
- *		after the trial. An echo is not a better proof: the peer may have stored the echo
- *		before the trial, and if no port writes into the trial, no echo arrives. If TCP has
- *		retransmitted a segment, the next trial follows after a longer wait, because the
- *		path may also lose a trial by chance. ACKs without data still answer the peer's
- *		requests: an outage also mutes flows, and an end that sends no more data makes no
- *		trial.
+ *		request as a trial. Segments are in flight before and after the trial, so that fast
+ *		retransmit repairs its loss. If a flow sends too few segments, the trial leaves
+ *		after HPCC_TRIAL_WAIT, and a tail loss probe repairs its loss. The muting ends if
+ *		the peer acknowledges the trial, and TCP has retransmitted no segment after the
+ *		trial. An echo proves less: the peer may have stored it before the trial. After a
+ *		failed trial the next one waits longer, because the path may also lose a trial by
+ *		chance. ACKs without data still answer the peer's requests: an outage also mutes
+ *		flows, and an end that sends no more data makes no trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
- *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
- *		without data go without the option, too. This number doubles if another such
- *		retransmission arrives within HPCC_PAUSE_RESET, because an end cannot detect whether
- *		its ACK arrived. Data keep the option: if the path also drops data, an RTO mutes the
- *		flow.
+ *		ACK because of our option. The answer and the next HPCC_PAUSE ACKs without data
+ *		carry no option. The number doubles if another such retransmission arrives within
+ *		HPCC_PAUSE_RESET, because an end cannot detect whether its ACK arrived. Data keep
+ *		the option: if the path also drops data, an RTO mutes the flow.
  */
 #include <net/tcp.h>
 
@@ -31,31 +26,24 @@
 #include "control/mute.h"
 #include "telemetry/mailbox.h"
 
-/* Number of ACKs without an option after the first lost ACK, and the maximum of this number. */
+/* Number of ACKs without an option after the first lost ACK, and its maximum. */
 #define HPCC_PAUSE		64
 #define HPCC_PAUSE_MAX		32768U
 
-/* TCP retransmits the tail of its data after this time or later, see TCP_TIMEOUT_MIN. Duplicates
- * from reordering arrive earlier.
- */
+/* TCP retransmits its tail after this time or later (TCP_TIMEOUT_MIN); reordering is faster. */
 #define HPCC_LOST_JIFFIES	2
 
-/* Duplicates at longer intervals are spurious retransmissions: the pause starts at HPCC_PAUSE
- * again.
- */
+/* Duplicates at longer intervals are spurious retransmissions: the pause is HPCC_PAUSE again. */
 #define HPCC_PAUSE_RESET	(10 * HZ)
 
 /* Number of segments that the trial needs in flight before it, and in the send queue after it. */
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* After this time without enough other segments, a trial needs no other segments. Each failed trial
- * doubles the time before the next trial, at most HPCC_TRIAL_DOUBLINGS times.
- */
+/* After this time a trial needs no other segments. Each failed trial doubles the time. */
 #define HPCC_TRIAL_WAIT		(10 * HZ)
 #define HPCC_TRIAL_DOUBLINGS	6
 
-/* Whether a flow has waited for HPCC_TRIAL_WAIT, doubled @doublings times. */
 static bool hpcc_mute_waited(const struct hpcc_flow *flow, u8 doublings)
 {
 	return tcp_jiffies32 - READ_ONCE(flow->mute_past.since) >= HPCC_TRIAL_WAIT << doublings;
@@ -71,11 +59,7 @@ static void hpcc_mute(struct hpcc_flow *flow)
 /**
  * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
  * @sk: socket, under its lock
- * @flow: its flow
- *
- * If another carrier is in use, the flow first stops using that carrier: after hpcc_carrier_rto()
- * the TCP option carries the next requests.
- *
+ * @flow: its flow; hpcc_carrier_rto() first stops another carrier
  * Return: whether this RTO mutes the flow.
  */
 bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
@@ -152,9 +136,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/* Whether a segment that ends at @end may be the trial: enough segments are in flight before it and
- * enough data follow it in the send queue, or the flow has waited for HPCC_TRIAL_WAIT.
- */
+/* Whether a segment that ends at @end may be the trial. */
 static bool hpcc_mute_ready(const struct tcp_sock *tp, const struct hpcc_flow *flow, u32 end)
 {
 	return (hpcc_peek(tp->packets_out) >= HPCC_TRIAL_BEFORE &&
@@ -172,8 +154,8 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
 	    !hpcc_mute_ready(tp, flow, end))
 		return false;
-	/* In recovery, retransmissions of older segments would count as loss of the trial. This
-	 * bit field cannot be read by READ_ONCE(). An old value can only make the trial fail.
+	/* In recovery, retransmissions of older segments would count as loss of the trial.
+	 * READ_ONCE() cannot read a bit field; an old value can only make the trial fail.
 	 */
 	if (tp->inet_conn.icsk_ca_state != TCP_CA_Open)
 		return false;
@@ -185,9 +167,7 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	return true;
 }
 
-/* Whether the previous ACK was probably lost. The segment @seg reports a duplicate. It has the same
- * acknowledgment number as the previous ACK, and follows it by HPCC_LOST_JIFFIES or more.
- */
+/* Whether the previous ACK was lost: @seg repeats its number HPCC_LOST_JIFFIES later or more. */
 static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flow *flow)
 {
 	return ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->sent.echo_ack) &&
@@ -206,9 +186,7 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	WRITE_ONCE(flow->mute.pause, pause);
 	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
-	/* LOCAL_OUT may run without the socket lock. hpcc_probe_answer() runs under it, and sends
-	 * the event.
-	 */
+	/* hpcc_probe_answer() sends the event: this may run without the socket lock. */
 	WRITE_ONCE(flow->mute.paused, true);
 	hpcc_answer_later(flow);
 }
@@ -220,7 +198,6 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @flow: its flow
  * @presence: our options in the segment
  * @request: the segment has new data and space for a request, and a request is due
- *
  * Context: LOCAL_OUT.
  */
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,

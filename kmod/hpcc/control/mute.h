@@ -11,12 +11,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 		   struct hpcc_flow *flow, enum hpcc_presence presence, bool request);
 
-/**
- * hpcc_mute_paused() - whether a pause began since the last call
- * @flow: a flow
- *
- * Context: socket lock.
- */
+/* Whether a pause began since the last call. Socket lock. */
 static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
 {
 	if (!READ_ONCE(flow->mute.paused))
@@ -25,13 +20,7 @@ static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
 	return true;
 }
 
-/**
- * hpcc_may_be_mute() - whether hpcc_mute_out() must decide about a segment
- * @flow: a flow
- * @presence: options of ours in the segment
- *
- * Context: LOCAL_OUT.
- */
+/* Whether hpcc_mute_out() must decide about a segment with the options @presence. LOCAL_OUT. */
 static inline bool hpcc_may_be_mute(const struct hpcc_flow *flow, enum hpcc_presence presence)
 {
 	return READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ||

@@ -2,22 +2,18 @@
 /*
  * Requests in data or in probes (net.hpcc.carry).
  *
- * A probe is a pure ACK from TCP; LOCAL_OUT adds a request to it. So it has the addresses, ports,
- * flow label, DSCP and ECN field of the data, and takes the same path and queues. Data keep their
- * full MSS and an unchanged header.
+ * A probe is a pure ACK from TCP; LOCAL_OUT adds a request to it. So a probe has the addresses,
+ * ports, flow label, DSCP and ECN field of the data, and takes the same path and queues. Data keep
+ * their full MSS and an unchanged header.
  *
  *	sender		Each ACK of data or of a probe allows the next probe. The first probe leaves
  *			before the first data.
- *	receiver	LOCAL_IN processes the records, then TCP processes the ACK.
- *			hpcc_answer_ack() answers with a pure ACK that carries the echo. Probes of
+ *	receiver	hpcc_answer_ack() answers with a pure ACK that carries the echo. Probes of
  *			some carriers do not reach TCP: LOCAL_IN answers.
  *
- * If SACK was negotiated, TCP does not count a probe or its answer as a duplicate ACK, because only
- * SACK blocks report losses. Without SACK, data carry requests. After an RTO an ACK that
- * acknowledges no data would end F-RTO, so no probe is sent during F-RTO.
- *
- * Data carry the requests after the connection has left telemetry, or after probes brought no
- * telemetry.
+ * With SACK, TCP does not count a probe or its answer as a duplicate ACK. Without SACK, in classic,
+ * and after probes brought no telemetry, data carry requests. An ACK that acknowledges no data ends
+ * F-RTO, so no probe is sent during F-RTO.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -31,20 +27,18 @@
 #include "flow/notify.h"
 #include "telemetry/request.h"
 
-/* Send a probe after this many delivered segments, or earlier when a T has passed. If W_init has
- * fewer segments, a T is too early: then wait for the time that the link needs for this many
- * segments. So probes take 1 % of the link at an MTU of 1500, and 2 % at 576.
+/* Send a probe after this many delivered segments, or after T. If W_init has fewer segments, wait
+ * for the time of this many segments instead of T. So probes take 1 % of the link at an MTU of
+ * 1500, and 2 % at 576.
  */
 static const u32 hpcc_probe_segs = 8;
 
-/* If a round over all hops needs several probes, send them earlier, for two reasons: mailbox.c
- * discards a record after 64 T, and only ACKs trigger probes, but small windows get few ACKs.
+/* If a round over all hops needs several probes, send them earlier: mailbox.c discards a record
+ * after 64 T, and small windows get few ACKs, which trigger probes.
  */
 static const u32 hpcc_probe_round_segs = 16;
 
-/* The minimum interval between answers is T >> 6. This allows twice as many answers as a sender
- * sends probes: the sender's T may be twice the receiver's, and ACKs arrive in bursts.
- */
+/* Up to 64 answers per T: the sender's T may be half of the receiver's, and ACKs come in bursts. */
 static const u32 hpcc_answer_shift = 6;
 
 /**
@@ -61,11 +55,9 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 
 /**
  * hpcc_probes_set() - let probes or data carry requests, and reserve space in data
- * @sk: socket
+ * @sk: socket, under its lock
  * @flow: its flow
  * @probes: use probes, if the connection negotiated SACK
- *
- * Context: socket lock, as all functions below.
  */
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
@@ -91,9 +83,8 @@ static bool hpcc_ack_pending(const struct sock *sk)
 	       tp->compressed_ack;
 }
 
-/* Send a probe that the peer's TCP does not receive. Our own TCP treats the probe as a sent ACK. So
- * send a pending ACK before the probe. If the probe advanced the receive window, send an ACK after
- * the probe.
+/* Our TCP treats a probe as a sent ACK, but the peer's TCP does not receive this probe. So send a
+ * pending ACK first, and an ACK afterwards if the probe advanced the receive window.
  */
 static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -108,9 +99,9 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
-/* Whether it is too early for the next probe. The minimum interval is the larger one of T and the
- * time that the link needs for hpcc_probe_segs segments, or for fewer segments if one probe does
- * not reach all hops. The link sends W_init in a T; fallback.window is W_init in segments.
+/* The minimum interval is the larger one of T and the time that the link needs for hpcc_probe_segs
+ * segments, or for fewer if one probe does not reach all hops. The link sends W_init in a T;
+ * fallback.window is W_init in segments.
  */
 static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 {
@@ -126,13 +117,12 @@ static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 
 /**
  * hpcc_probe_send() - send a probe, if one is due
- * @sk: socket; its clock was read just now
+ * @sk: socket, under its lock; its clock was read just now
  * @flow: its flow, which uses probes
  *
- * A probe is sent in two cases only: data are in flight and no RTO has fired for them, or data are
- * queued. Without data in flight send only one probe, unless pacing delays the data. Otherwise,
- * behind a closed window or TCP_CORK, each answer would trigger the next probe without end, and
- * each probe would postpone TCP's timers.
+ * A probe needs data in flight for which no RTO has fired, or queued data. Without data in flight
+ * send only one probe, unless pacing delays the data: behind a closed window or TCP_CORK each
+ * answer would trigger the next probe, and each probe would postpone TCP's timers.
  */
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -142,9 +132,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	/* Also check the state of recovery: TCP does not clear frto when recovery ends, and also
-	 * sets frto for a lost SYN.
-	 */
+	/* TCP does not clear frto when recovery ends, and also sets frto for a lost SYN. */
 	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
@@ -171,11 +159,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 
 /**
  * hpcc_probe_answer() - answer a probe, unless the last answer was just now
- * @sk: socket
- * @flow: its flow
- *
- * If it sends no answer, the next segment carries the echo. The limit depends on our own T, which
- * the peer cannot influence.
+ * @sk: socket, under its lock
+ * @flow: its flow; the limit depends on our own T, which the peer cannot influence
  */
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -197,11 +182,8 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 
 /**
  * hpcc_probe_arrived() - answer a probe that does not reach TCP
- * @sk: socket
+ * @sk: socket; if a process owns it, the next segment that TCP processes sends the answer
  * @flow: its flow; the records of the probe are ready for the echo
- *
- * If a process owns the socket, the answer is sent with the next segment that TCP processes.
- *
  * Context: LOCAL_IN.
  */
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)

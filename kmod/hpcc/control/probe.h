@@ -14,13 +14,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
-/**
- * hpcc_answer_ack() - an ACK arrived: answer a probe, and a request for a prompt ACK
- * @sk: socket
- * @flow: its flow
- *
- * LOCAL_IN keeps the option in a segment that requests a prompt ACK. The option puts this segment
- * on TCP's slow path. That path calls in_ack_event() before TCP decides whether to delay the ACK.
+/* Answer a probe, and a request for a prompt ACK. The option puts such a segment on TCP's slow
+ * path, which calls in_ack_event() before it decides on a delayed ACK.
  */
 static inline void hpcc_answer_ack(struct sock *sk, struct hpcc_flow *flow)
 {

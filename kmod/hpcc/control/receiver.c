@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2). This file is the
- * receiver, remote.c the sender; both are the module hpcc_receiver.
+ * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2): the receiver.
+ * remote.c is the sender; both are the module hpcc_receiver.
  *
  *	sender		sends parameters in a REPORT in place of a request, until it receives a
  *			window that was computed from these parameters
@@ -10,13 +10,11 @@
  *			than 1/8
  *	sender		sets W = Wc = the reported window, R = W/T
  *
- * TCP calls the receiver with an ECN event for each data segment, before it decides on an ACK;
- * tcp_dctcp uses these events, too. Without ECN there are no such events, so the sender computes W.
- * The sender also computes W if probes carry its requests.
+ * TCP calls the receiver with an ECN event for each data segment, before it decides on an ACK, as
+ * for tcp_dctcp. Without ECN there are no such events, so the sender computes W.
  *
- * ACKs carry no telemetry if the receiver computes W, so the receiver sends fewer ACKs: one per
- * four segments if many arrive per T. For this it raises rcv_mss, TCP's estimate of the segment
- * size; TCP measures it again with each segment. The end of a write (PSH) is acknowledged as usual.
+ * The receiver sends one ACK per four segments if many arrive per T. For this it raises rcv_mss,
+ * TCP's estimate of the segment size; TCP measures rcv_mss again with each segment.
  *
  * Every few T a receiver also echoes records (an audit): fallback.h needs the load of the links,
  * info.c shows U, and the sender continues with these records after a return.
@@ -36,47 +34,25 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/**
- * struct hpcc_rx - a receiver that computes W for its peer
- * @state: state of the algorithm
- * @params_new: newest parameters from the peer; LOCAL_IN writes
- * @params_active: parameters from which W is computed
- * @window: record of W for the next report; written under the socket lock
- * @audited_ns: time of the last echo of load records
- * @record_ns: time when a record was last processed
- * @began_seq: rcv_nxt at @began_ns
- * @began_ns: start of the current T
- * @seq: sequence number of reports
- * @mss: TCP's rcv_mss, as TCP measured it
- * @raised: value to which rcv_mss was raised
- * @more: number of segments for which an ACK may wait after the first segment
- * @thin: ACKs wait
- * @id: id of the parameters in use
- * @on: parameters are in use
- * @arrived: new parameters are in @params_new
- * @due: LOCAL_OUT must send @window
- *
- * Socket lock, except for @params_new, @arrived, @window and @due: single words that the hooks
- * share.
- */
+/* The hooks share @params_new, @arrived, @window and @due as single words. Else: socket lock. */
 struct hpcc_rx {
-	struct hpcc_newint state;
-	u64 params_new[2];
-	u64 params_active[2];
-	u64 window;
-	u64 audited_ns;
-	u64 record_ns;
-	u64 began_ns;
-	u32 began_seq;
-	u16 seq;
-	u16 mss;
-	u16 raised;
-	u8 more;
-	bool thin;
-	u8 id;
-	bool on;
-	bool arrived;
-	bool due;
+	struct hpcc_newint state;	/* state of the algorithm */
+	u64 params_new[2];		/* newest parameters from the peer; LOCAL_IN writes */
+	u64 params_active[2];		/* parameters from which W is computed */
+	u64 window;			/* record of W for the next report; under the socket lock */
+	u64 audited_ns;			/* time of the last echo of load records */
+	u64 record_ns;			/* time when a record was last processed */
+	u64 began_ns;			/* start of the current T */
+	u32 began_seq;			/* rcv_nxt at @began_ns */
+	u16 seq;			/* sequence number of reports */
+	u16 mss;			/* TCP's rcv_mss, as TCP measured it */
+	u16 raised;			/* value to which rcv_mss was raised */
+	u8 more;			/* an ACK may wait for so many segments after the first */
+	bool thin;			/* ACKs wait */
+	u8 id;				/* id of the parameters in use */
+	bool on;			/* parameters are in use */
+	bool arrived;			/* new parameters are in @params_new */
+	bool due;			/* LOCAL_OUT must send @window */
 };
 
 static const u32 hpcc_audit_T = 4;
@@ -84,9 +60,7 @@ static const u32 hpcc_audit_T = 4;
 /* After this many T without a record TCP alone decides on ACKs: the sender may have left hpcc. */
 static const u32 hpcc_thin_T = 4;
 
-/* With this many segments per T, ACKs wait for HPCC_RX_HELD more segments. With HPCC_RX_MANY they
- * wait for one more segment.
- */
+/* Segments per T from which ACKs wait for HPCC_RX_HELD more segments. */
 static const u32 hpcc_thin_some = 2;
 
 static const u32 hpcc_ce_shift = 3;
@@ -138,7 +112,6 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* Once per T, set the number of segments for which ACKs may wait, and update N. */
 static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -158,9 +131,7 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
 		     hpcc_newint_W_ai_alone(rx->params_active));
 }
 
-/* Let the next ACK report W, with an echo beside it if @audit. Send this ACK immediately if W has
- * fallen.
- */
+/* Let the next ACK report W, with an echo beside it if @audit; immediately if W has fallen. */
 static void hpcc_rx_report(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
 {
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
@@ -181,8 +152,8 @@ static void hpcc_rx_report(struct sock *sk, struct hpcc_flow *flow, struct hpcc_
 	}
 }
 
-/* Let TCP acknowledge at most every fourth segment. To help slow start, TCP acknowledges each
- * segment while the window grows, but not in pingpong mode (interactive sessions).
+/* At most every fourth segment gets an ACK. While the window grows, TCP acknowledges each segment,
+ * but not in pingpong mode (interactive sessions).
  */
 static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 {
@@ -296,8 +267,6 @@ static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u
 	smp_store_release(&rx->arrived, true);
 	return 0;
 }
-
-/* ---- The module -------------------------------------------------------- */
 
 static int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net,
 			    const struct hpcc_opt *opt, const u8 *records)

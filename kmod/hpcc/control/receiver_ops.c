@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Use of receiver mode, which is a module (receiver.c). The option in SYN and SYN-ACK offers
- * receiver mode only while the module is loaded. A flow of two ends that offered it holds the
- * module until the flow is freed.
+ * Use of receiver mode, the module of receiver.c. SYN and SYN-ACK offer it only while it is loaded.
+ * A flow whose two ends offered it holds the module until the flow is freed.
  */
 #include "control/cc.h"
 #include "control/receiver_ops.h"
@@ -12,7 +11,6 @@ const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
 /**
  * hpcc_receiver_register() - let connections use receiver mode from now on
  * @ops: its functions
- *
  * Context: last step of the module's init. Takes no lock: see common/setup.c.
  * Return: always 0.
  */
@@ -27,7 +25,6 @@ EXPORT_SYMBOL_GPL(hpcc_receiver_register);
 /**
  * hpcc_receiver_unregister() - stop the use of receiver mode
  * @ops: its functions; no flow uses them
- *
  * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
  */
 void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
@@ -40,10 +37,7 @@ EXPORT_SYMBOL_GPL(hpcc_receiver_unregister);
 
 /**
  * hpcc_receiver_get() - hold receiver mode, if both ends offered it
- * @flow: a new flow, which the hooks cannot find yet
- *
- * If the module was unloaded after the handshake, this host computes its own W. The peer gets no
- * answer to its parameters, so it computes W itself, too.
+ * @flow: a new flow, not published; without the module each end computes its own W
  */
 void hpcc_receiver_get(struct hpcc_flow *flow)
 {

@@ -10,7 +10,7 @@
 #include "flow/flow.h"
 #include "netns/net.h"
 
-/* A receiver that computes W may leave this many segments without an ACK, and one more if a window
+/* A receiver that computes W may hold this many segments without an ACK, and one more if a window
  * has HPCC_RX_MANY segments or more. The sender adds this number to W.
  */
 #define HPCC_RX_HELD		2
@@ -21,29 +21,23 @@
 /**
  * struct hpcc_receiver_ops - receiver mode
  * @owner: its module
- *
- * Under the socket lock:
- *
  * @begin: let the receiver compute W of a new flow whose parameters are set
- * @follow_T: send parameters again if they changed. Windows that were computed with older
- *	parameters are ignored from now on
- * @tick: start or stop sending parameters, if it is time for that; after an ACK's update of W
+ * @follow_T: send changed parameters again; windows of older parameters are ignored from now on
+ * @tick: start or stop sending parameters, if this is due; after an ACK's update of W
  * @take: set W from the newest window. Return: whether there was a new window
  * @stop: let the sender compute W from now on
  * @silent: the receiver's reports of W have stopped: let the sender compute W
  * @data_in: process the records of a data segment for the peer's W; ce: the segment is marked
  * @end: restore normal echoes and ACKs: the receiver does not compute W any more
- *
- * In LOCAL_OUT and LOCAL_IN:
- *
  * @window_pending: whether a report of W is pending
  * @window_write: write a REPORT with W, hpcc_opt_len(1) bytes. Return: its length
  * @params_due: whether to send parameters in place of a request
  * @params_write: write a REPORT with parameters, hpcc_opt_len(2) bytes. Return: its length
  * @report_in: process a REPORT with a window or parameters. Return: 0; -ENOENT if this REPORT was
  *	not agreed upon; -EINVAL if it is malformed
- *
  * @free: free the memory of a flow without users
+ * Context: socket lock from @begin to @end; LOCAL_OUT or LOCAL_IN from @window_pending to
+ * @report_in.
  */
 struct hpcc_receiver_ops {
 	struct module *owner;
@@ -87,9 +81,7 @@ static inline bool hpcc_receiver_is_loaded(void)
 	return test_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
 }
 
-/* Functions of struct hpcc_receiver_ops, for any flow. They make no indirect call if there is
- * nothing to do.
- */
+/* Functions of struct hpcc_receiver_ops, without an indirect call if there is nothing to do. */
 static inline void hpcc_receiver_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
@@ -168,11 +160,7 @@ static inline int hpcc_receiver_report_in(struct hpcc_flow *flow, const struct n
 	return ops ? ops->report_in(flow, net, opt, records) : -ENOENT;
 }
 
-/**
- * hpcc_is_receivers() - whether receiver mode processes a REPORT
- * @opt: head of the REPORT
- * @records: its records
- */
+/* Whether receiver mode processes a REPORT with the head @opt. */
 static inline bool hpcc_is_receivers(const struct hpcc_opt *opt, const u8 *records)
 {
 	u8 kind = opt->nr ? hpcc_slot_hop(records) : 0;

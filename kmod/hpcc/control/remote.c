@@ -9,9 +9,7 @@
  *
  * In ON -> OFF the sender sends parameters with T = 0, and repeats them while windows arrive. If
  * the receiver did not answer, or its windows stopped, the sender offers parameters again 256 T
- * later.
- *
- * All functions run under the socket lock, except those for LOCAL_IN and LOCAL_OUT.
+ * later. Socket lock for all functions except those for LOCAL_IN and LOCAL_OUT.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -23,45 +21,25 @@
 #include "control/window.h"
 #include "telemetry/mailbox.h"
 
-/**
- * enum hpcc_remote_state - whether a sender's W comes from its receiver
- * @HPCC_REMOTE_OFF: the sender computes W
- * @HPCC_REMOTE_OFFERED: parameters are being sent, the receiver has not answered yet
- * @HPCC_REMOTE_ON: the receiver computes W
- */
+/* Whether a sender's W comes from its receiver. */
 enum hpcc_remote_state {
-	HPCC_REMOTE_OFF,
-	HPCC_REMOTE_OFFERED,
-	HPCC_REMOTE_ON,
+	HPCC_REMOTE_OFF,	/* the sender computes W */
+	HPCC_REMOTE_OFFERED,	/* parameters are being sent, the receiver has not answered yet */
+	HPCC_REMOTE_ON,		/* the receiver computes W */
 };
 
-/**
- * struct hpcc_remote - state of a sender whose receiver may compute W
- * @params: parameters to send; LOCAL_OUT reads them
- * @window: newest record of a window; LOCAL_IN writes
- * @taken: record that last set W
- * @params_sent_ns: tcp_clock_cache when LOCAL_OUT last sent parameters
- * @since_us: start time of @state
- * @wait_us: minimum duration of HPCC_REMOTE_OFF
- * @id: id of @params
- * @state: enum hpcc_remote_state
- * @due: LOCAL_OUT must send @params
- * @tries: number of times that LOCAL_OUT sent @params in this state
- *
- * Written under the socket lock, except for @window and @params_sent_ns; the hooks also write
- * @due and @tries.
- */
+/* A sender whose receiver may compute W. Socket lock, except where the hooks write. */
 struct hpcc_remote {
-	u64 params[2];
-	u64 window;
-	u64 taken;
-	u64 params_sent_ns;
-	u64 since_us;
-	u64 wait_us;
-	u8 id;
+	u64 params[2];		/* parameters to send; LOCAL_OUT reads them */
+	u64 window;		/* newest record of a window; LOCAL_IN writes */
+	u64 taken;		/* record that last set W */
+	u64 params_sent_ns;	/* tcp_clock_cache when LOCAL_OUT last sent parameters */
+	u64 since_us;		/* start time of @state */
+	u64 wait_us;		/* minimum duration of HPCC_REMOTE_OFF */
+	u8 id;			/* id of @params */
 	u8 state;
-	bool due;
-	u8 tries;
+	bool due;		/* LOCAL_OUT must send @params; the hooks also write */
+	u8 tries;		/* how often LOCAL_OUT sent @params in this state; hooks write */
 };
 
 /* Parameters are sent twice per T until a window answers them, at most this many times. */
@@ -87,7 +65,6 @@ static void hpcc_remote_set(struct sock *sk, struct hpcc_flow *flow, struct hpcc
 	WRITE_ONCE(flow->rx_window_active, state == HPCC_REMOTE_ON);
 }
 
-/* The parameters for the receiver, as two words. */
 static void hpcc_remote_params(const struct hpcc_flow *flow, u8 id, bool on, u64 words[2])
 {
 	const struct hpcc_params *p = &flow->params;
@@ -137,9 +114,7 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 
 	if (remote->state == HPCC_REMOTE_OFF)
 		return;
-	/* The receiver may leave HPCC_RX_HELD segments without an ACK: a smaller window would get
-	 * no ACK.
-	 */
+	/* A smaller window would get no ACK while the receiver holds its segments. */
 	if (remote->state == HPCC_REMOTE_ON)
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  max_t(u64, flow->algo.W_q16,
@@ -178,8 +153,6 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_remote_begin() - let the receiver compute W, unless probes carry requests or there is no ECN
  * @sk: socket
  * @flow: its new flow; both ends agreed, and its parameters are set
- *
- * Context: socket lock, as all functions of the sender except those in LOCAL_IN and LOCAL_OUT.
  */
 void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -197,11 +170,9 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_follow_T() - send parameters again if they changed
+ * hpcc_remote_follow_T() - send changed parameters again, and ignore windows of older parameters
  * @sk: socket
  * @flow: its flow
- *
- * Windows that were computed with older parameters are ignored from now on.
  */
 void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -219,7 +190,6 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_remote_take() - a window may be new: set W from it
  * @sk: socket that runs hpcc
  * @flow: its flow
- *
  * Return: whether there was a new window.
  */
 bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
@@ -262,11 +232,8 @@ void hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 
 /**
  * hpcc_params_due() - whether to send parameters in place of a request
- * @flow: a flow
+ * @flow: a flow; if it is muted, its only request is the trial that may end the muting
  * @tp: its socket
- *
- * A muted flow sends no parameters: its only request is the trial that may end the muting.
- *
  * Context: LOCAL_OUT.
  */
 bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
@@ -283,7 +250,6 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
  * @flow: a flow with parameters due
  * @tp: its socket
  * @p: hpcc_opt_len(2) bytes
- *
  * Context: LOCAL_OUT.
  * Return: length of the REPORT, bytes.
  */
@@ -307,7 +273,6 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
  * @flow: a flow
  * @net: its network namespace
  * @word: the record of the window
- *
  * Context: LOCAL_IN.
  * Return: 0; -ENOENT if the ends did not agree on windows; -EINVAL if the window is malformed.
  */

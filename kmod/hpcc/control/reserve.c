@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The bytes of each segment that are kept free for our options: the MSS is smaller by them.
- *
- * All functions are called under the socket lock.
- */
+/* The bytes of each segment that are kept free for our options. Socket lock for all functions. */
 #include <net/tcp.h>
 
 #include "carrier/carrier.h"
@@ -20,12 +16,9 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
 }
 
 /**
- * hpcc_option_reserve() - space that our options need
+ * hpcc_option_reserve() - space for a FORWARD, or a FORWARD and an ECHO of one record, and the
+ * carrier
  * @flow: a flow
- *
- * The space is enough for the records of a FORWARD, or for a FORWARD and an ECHO with one record
- * each, and for the bytes of the carrier.
- *
  * Return: number of bytes; never a multiple of 8, see hpcc_reserve_restore().
  */
 u16 hpcc_option_reserve(const struct hpcc_flow *flow)
@@ -44,7 +37,7 @@ u16 hpcc_option_reserve(const struct hpcc_flow *flow)
  * @bytes: new size; replaces the previous size
  *
  * TCP subtracts icsk_ext_hdr_len from the MSS when it computes the MSS from the path MTU. The path
- * MTU itself, icsk_pmtu_cookie, belongs to TCP: this function only lets TCP compute the MSS again.
+ * MTU itself, icsk_pmtu_cookie, belongs to TCP.
  */
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
@@ -65,9 +58,8 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
  * @flow: its flow
  *
  * setsockopt() of IPv4 options adds the change of their length to icsk_ext_hdr_len. setsockopt() of
- * IPv6 extension headers replaces icsk_ext_hdr_len with their length, also if an AF_INET6 socket
- * uses IPv4. These lengths are multiples of 8, and hpcc_option_reserve() is not, so the two cases
- * can be distinguished.
+ * IPv6 extension headers replaces icsk_ext_hdr_len with their length, also for IPv4 on AF_INET6.
+ * These lengths are multiples of 8, and hpcc_option_reserve() is not: this distinguishes the two.
  */
 void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 {

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Silence: usable telemetry has stopped. ack.c checks this for each ACK, and classic.c acts on the
- * result.
- *
- * All functions run under the socket lock.
- */
+/* Silence: usable telemetry has stopped. Socket lock for all functions. */
 #include <net/tcp.h>
 
 #include "control/cc.h"
 #include "control/silence.h"
 
-/* Telemetry counts as stopped after this many RTTs and HPCC_SILENT_ACKS ACKs without a usable
- * record.
- */
+/* Minimum number of RTTs without a usable record, in addition to HPCC_SILENT_ACKS ACKs. */
 static const u32 hpcc_silent_rtts = 4;
 
-/* If the receiver computes W, this limit replaces hpcc_silent_rtts. It is larger, because the
- * receiver reports an unchanged W only once per 4 T.
- */
+/* The same if the receiver computes W: it reports an unchanged W only once per 4 T. */
 static const u32 hpcc_silent_window_rtts = 8;
 
 /**
@@ -27,14 +18,10 @@ static const u32 hpcc_silent_window_rtts = 8;
  * @rs: TCP's rate sample of the ACK
  * @ack: result of its records
  *
- * If all records are ignored, or if each record is from another link than the previous record, W
- * does not change: this is silence. The first record of a link measures nothing, but the next
- * record can be compared with it. So a first record is not silence, with one limit: before a link
- * is measured, there may be at most one first record per hop. The limit does not apply if the
- * application limits the flow: with long pauses each record may arrive too late after the previous
- * record.
- *
- * Return: the judgment, see enum hpcc_records.
+ * The first record of a link measures nothing, but the next record can be compared with it. So a
+ * first record is not silence. But if each record is from another link than the previous one, W
+ * never changes: before a link is measured, there may be only one first record per hop. This limit
+ * does not apply if the application limits the flow, because long pauses make records too old.
  */
 enum hpcc_records hpcc_judge_records(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				     const struct rate_sample *rs, const struct hpcc_ack *ack)

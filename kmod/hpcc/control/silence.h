@@ -9,32 +9,18 @@
 
 struct hpcc_ack;
 
-/**
- * enum hpcc_records - what the records of an ACK show about telemetry
- * @HPCC_RECORDS_USABLE: a link was measured, a record was skipped because it came too soon, or the
- *	receiver sent W
- * @HPCC_RECORDS_UNDECIDED: the first record of a link arrived, so the next one may measure the link
- * @HPCC_RECORDS_UNUSABLE: no record arrived, or none is usable
- * @HPCC_RECORDS_SILENCE: the same, and usable telemetry has stopped
- */
+/* What the records of an ACK show about telemetry. */
 enum hpcc_records {
-	HPCC_RECORDS_USABLE,
-	HPCC_RECORDS_UNDECIDED,
-	HPCC_RECORDS_UNUSABLE,
-	HPCC_RECORDS_SILENCE,
+	HPCC_RECORDS_USABLE,	/* a link was measured, a record came too soon, or W arrived */
+	HPCC_RECORDS_UNDECIDED,	/* first record of a link: the next one may measure it */
+	HPCC_RECORDS_UNUSABLE,	/* no record arrived, or none is usable */
+	HPCC_RECORDS_SILENCE,	/* no usable record arrived, and usable telemetry has stopped */
 };
 
 /* Telemetry has stopped if more than this many requests and ACKs brought no usable record. */
 #define HPCC_SILENT_ACKS	8
 
-/**
- * hpcc_count_silent() - count an ACK of new data without a usable record
- * @tp: socket
- * @flow: its flow
- *
- * Return: whether there were enough ACKs and requests for silence. hpcc_judge_records() also checks
- * the time that they took.
- */
+/* Count an ACK of new data without a usable record. Return: whether silence is possible now. */
 static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!flow->silent_acks) {
@@ -47,19 +33,13 @@ static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow
 	       READ_ONCE(flow->requests) - flow->silence.requests > HPCC_SILENT_ACKS;
 }
 
-/**
- * hpcc_silence_end() - telemetry arrived, or another carrier is tried
- * @flow: a flow
- */
+/* Telemetry arrived, or another carrier is tried. */
 static inline void hpcc_silence_end(struct hpcc_flow *flow)
 {
 	flow->silent_acks = 0;
 }
 
-/**
- * hpcc_silence_reset() - a link was measured, or W starts to control the window
- * @flow: a flow
- */
+/* A link was measured, or W starts to control the window. */
 static inline void hpcc_silence_reset(struct hpcc_flow *flow)
 {
 	flow->silent_acks = 0;

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Direct responses of switches (draft-miao section 6.3). A response is a segment without any flag
- * whose only option of ours is a RESPONSE. It reports the queue length when our data
- * arrived at the switch.
+ * whose only option of ours is a RESPONSE with the queue length that our data found at the switch.
  *
- * LOCAL_IN checks a response as it checks an echo, stores it in one word of the flow, and applies
- * it to W immediately. This happens under the socket's spinlock, which TCP then takes for the same
- * segment. If a process owns the socket, tso_segs() applies it; TCP calls this before it sends
- * anything. TCP then discards the segment, because it has no ACK; so does a host without this
- * module. LOCAL_IN drops a response that belongs to no connection.
+ * LOCAL_IN checks it as an echo, stores it in one word of the flow, and applies it to W
+ * immediately, under the socket's spinlock. If a process owns the socket, tso_segs() applies it
+ * before TCP sends. TCP, and a host without this module, discards the segment: it has no ACK.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -34,10 +31,8 @@ static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * @tp: its socket
  * @in: segment without flags
  *
- * The data that triggered the response were sent and are not acknowledged. The ACK number in these
- * data was the end of the data received until then. Data that arrived later may have moved this
- * end, by one window at most.
- *
+ * The data that triggered the response were sent and are not acknowledged. Their ACK number was the
+ * end of the data received until then. Later data may have moved this end, by one window at most.
  * Context: LOCAL_IN.
  */
 bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
@@ -73,7 +68,6 @@ static void hpcc_response_now(struct sock *sk, struct hpcc_flow *flow)
  * @in: segment without flags, with a correct checksum
  * @at: offset of its first option of either kind, or a negative error
  * @pos: offset of the byte after this option
- *
  * Context: LOCAL_IN.
  */
 void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
@@ -108,16 +102,14 @@ void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 }
 
 /**
- * hpcc_response_stray() - drop a response that belongs to no connection
+ * hpcc_response_stray() - whether a segment is a response that belongs to no connection
  * @in: segment without flags
  * @at: offset of its first option of either kind, or a negative error
  * @pos: offset of the byte after this option
  *
- * The connection may have closed, or a switch may have responded to forged data. TCP would send an
- * RST if no socket has the port, and perhaps an ACK in TIME-WAIT.
- *
+ * LOCAL_IN drops it. TCP would send an RST, or an ACK in TIME-WAIT, although the connection may
+ * just have closed, or the data were forged.
  * Context: LOCAL_IN.
- * Return: whether it is a response, which must be dropped.
  */
 bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 {
@@ -131,13 +123,9 @@ bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 }
 
 /**
- * hpcc_response_take() - apply a response to W
- * @sk: socket
+ * hpcc_response_take() - apply a response to W, unless its data are acknowledged by now
+ * @sk: socket, under its lock, owned by a process or not
  * @flow: its flow, whose response is pending
- *
- * A response to data that are acknowledged by now is ignored: the ACK brought newer records.
- *
- * Context: socket lock, owned by a process or not.
  */
 void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 {

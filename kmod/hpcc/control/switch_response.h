@@ -9,19 +9,11 @@
 #include "flow/flow.h"
 #include "packet/arrival.h"
 
-/**
- * hpcc_has_no_tcp_flags() - whether a segment may be a response: it has no flags
- * @th: its TCP header
- */
 static inline bool hpcc_has_no_tcp_flags(const struct tcphdr *th)
 {
 	return !tcp_flag_byte(th);
 }
 
-/**
- * hpcc_response_pending() - whether a response is not applied to W yet
- * @flow: a flow
- */
 static inline bool hpcc_response_pending(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->response) & HPCC_RESPONSE_PENDING;

@@ -67,9 +67,7 @@ TRACE_DEFINE_ENUM(HPCC_WHY_SILENCE);
 TRACE_DEFINE_ENUM(HPCC_WHY_UNSEEN_LOSS);
 TRACE_DEFINE_ENUM(HPCC_WHY_MUTED);
 
-/* An event of a flow, with the same content as HPCC_CMD_FLOW_NTF. The tracepoint shows the event
- * even if no socket receives HPCC_CMD_FLOW_NTF.
- */
+/* The content of HPCC_CMD_FLOW_NTF, also if no socket receives that. */
 TRACE_EVENT(hpcc_mode,
 
 	TP_PROTO(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event),

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * W, and the settings of TCP that follow from it:
+ * W, and the settings of TCP that follow from it. Socket lock for all functions.
  *
- *	snd_cwnd = W / MSS, rounded up	(at least 1)
+ *	snd_cwnd = W / MSS, rounded up	(at least 1, paced at R)
  *	sk_pacing_rate = R = W / T
- *
- * So a window below one segment is cwnd = 1, paced at R.
  */
 #include <net/tcp.h>
 
@@ -21,8 +19,8 @@ static const u32 hpcc_clocked_cwnd = 8;
 static const u32 hpcc_W_min_shift = 10;
 
 /* W_min is also at least one packet per 16 RTTs. A path may need four requests per round. With
- * fewer packets, two successive records of a link would be more than 64 T apart: they would not
- * measure the link, and W would never grow again.
+ * fewer packets, records of a link would be more than 64 T apart and measure nothing, and W would
+ * never grow.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
 
@@ -34,13 +32,10 @@ static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
  * hpcc_window_begin() - set the burst limits of a new flow
  * @sk: socket
  * @flow: its flow
- *
- * Context: socket lock, as all functions of this file.
  */
 void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 {
-	hpcc_burst_init(sk, &flow->burst,
-			READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs));
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs));
 	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
 }
 
@@ -51,9 +46,8 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
  * @T_ns: T
  * @B_host: rate of the host, bytes/s
  *
- * Each burst costs a timer and one pass through the stack, and makes queues longer by its own
- * length. 8 us are a small part of a T of 32 us or more. With a smaller T the window alone
- * determines the length of a burst.
+ * Short bursts cost timers and passes through the stack, long bursts make queues longer. 8 us are a
+ * small part of a T of 32 us or more. With a smaller T the window alone sets the length.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
@@ -71,9 +65,7 @@ void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 
  * @T_ns: T
  * @rtt_ns: minimum RTT, or the configured T
  * @base_rtt_ns: configured T; 0: T is measured
- * @start_rtt_ns: a measured T above this does not raise W_min further, because the peer can
- *	increase it
- *
+ * @start_rtt_ns: maximum of a measured T that raises W_min, because the peer can increase T
  * Return: bytes, Q16.
  */
 u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
@@ -87,14 +79,11 @@ u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 
 	return max(W_init_q16 >> hpcc_W_min_shift, mss_q16 >> hpcc_W_min_mss_shift);
 }
 
-/* If probes carry requests, a delayed ACK can hold up a window of fewer segments than this: with
- * three segments, two are in flight while the peer delays the ACK of the third.
- */
+/* With three segments and probes, two are in flight while the peer delays the ACK of the third. */
 static const u32 hpcc_probed_cwnd = 3;
 
-/* Return: the number of segments to add for a delayed ACK. The peer may delay the ACK of one
- * segment for 40 ms, but not the ACK of two segments. A segment with a request also requests a
- * prompt ACK; probes do not request an ACK of data.
+/* Number of segments to add for a delayed ACK. The peer may delay the ACK of one segment for 40 ms,
+ * but not the ACK of two. A segment with a request also requests a prompt ACK; a probe does not.
  */
 static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *tp, u32 segs)
 {
@@ -110,7 +99,6 @@ static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *
  * hpcc_cwnd() - W in segments
  * @sk: socket
  * @flow: its flow
- *
  * Return: W / MSS, rounded up, at least 1, at most the socket's snd_cwnd_clamp.
  */
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
@@ -134,9 +122,8 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	return clamp(segs, 1U, tp->snd_cwnd_clamp);
 }
 
-/* Flows that send single packets at equal intervals stay synchronised, and synchronised flows keep
- * a queue. So vary the intervals by up to 1/8. No interval becomes longer than the interval of
- * W_min.
+/* Flows with equal intervals stay synchronised, and keep a queue. So vary the intervals by up to
+ * 1/8, but not above the interval of W_min.
  */
 static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 {
@@ -148,24 +135,19 @@ static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 }
 
 /**
- * hpcc_set_rate() - pace at R = W / T
+ * hpcc_set_rate() - pace at R = W / T, or let ACKs clock a large window (net.hpcc.pace = 0)
  * @sk: socket
  * @flow: its flow
  * @clocked: ACKs arrive for data in flight
- *
- * In slow start R is 2 W / T, so that W can double in a round trip, but at most W_init / T, the
- * rate of the host. Without pacing (net.hpcc.pace = 0) ACKs clock the packets if W has converged
- * and has at least hpcc_clocked_cwnd segments. Below half a segment R differs from W / T by up to
- * 1/8.
  */
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
 	const struct hpcc_params *p = &flow->params;
 	u64 R = hpcc_pacing_rate(&flow->algo, p, NSEC_PER_SEC);
 
-	/* As TCP does: at W / T, a window that an ACK opens leaves one round trip later. If U is
-	 * eta or more, W does not grow: with twice the rate a window below one segment would only
-	 * get twice its share.
+	/* In slow start twice W / T, as in TCP: at W / T, a window that an ACK opens leaves one
+	 * round trip later. If U is eta or more, W does not grow: a window below one segment would
+	 * only get twice its share.
 	 */
 	if (hpcc_algo_is_slow(&flow->algo, p) && flow->algo.U_q24 < p->eta_q24)
 		R = min(2 * R, hpcc_rate_of(p, p->W_max_q16, NSEC_PER_SEC));
@@ -175,32 +157,25 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	if (unlikely(flow->algo.W_q16 < (u64)flow->mss << 15))
 		R = hpcc_dither(flow, R);
 
-	WRITE_ONCE(sk->sk_pacing_rate,
-		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
+	WRITE_ONCE(sk->sk_pacing_rate, clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
 /**
  * hpcc_apply() - set cwnd, burst limit and pacing rate from W
  * @sk: socket
- * @flow: its flow
+ * @flow: its flow; if it conserves packets, one may leave for each that has left the network
  * @rs: TCP's sample of the ACK
- *
- * In the first round trip of a recovery, one packet may leave for each packet that has left the
- * network.
  */
-void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
-		const struct rate_sample *rs)
+void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = hpcc_cwnd(sk, flow);
 
 	if (flow->conserving) {
-		if (rs->prior_mstamp &&
-		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
+		if (rs->prior_mstamp && (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
 			hpcc_conserve_end(flow);
 		else
-			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) +
-					     rs->acked_sacked, 1U));
+			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) + rs->acked_sacked, 1U));
 	}
 	tcp_snd_cwnd_set(tp, cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);

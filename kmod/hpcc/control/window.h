@@ -9,50 +9,31 @@
 
 /* All functions run under the socket lock. */
 
-/**
- * hpcc_window_changed() - let the next ACK apply W: W, T or cwnd changed without a record
- * @flow: a flow
- */
+/* W, T or cwnd changed without a record: let the next ACK apply W. */
 static inline void hpcc_window_changed(struct hpcc_flow *flow)
 {
 	flow->dirty = true;
 }
 
-/**
- * hpcc_set_searching() - set whether W is converging
- * @flow: a flow
- * @searching: W is converging: each segment carries a request, and bursts are short
- */
+/* Whether W is converging: each segment carries a request, and bursts are short. */
 static inline void hpcc_set_searching(struct hpcc_flow *flow, bool searching)
 {
 	WRITE_ONCE(flow->searching, searching);
 }
 
-/**
- * hpcc_search_since() - start the first round trips, in which W is converging
- * @flow: a flow
- * @now_us: tcp_mstamp
- */
+/* Start the first round trips, in which W is converging. @now_us: tcp_mstamp. */
 static inline void hpcc_search_since(struct hpcc_flow *flow, u64 now_us)
 {
 	flow->began_us = now_us;
 }
 
-/**
- * hpcc_conserve_begin() - start packet conservation for the first round trip of a recovery
- * @tp: socket
- * @flow: its flow
- */
+/* Start packet conservation for the first round trip of a recovery. */
 static inline void hpcc_conserve_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	flow->conserving = true;
 	flow->conserve_delivered = tp->delivered;
 }
 
-/**
- * hpcc_conserve_end() - end packet conservation
- * @flow: a flow
- */
 static inline void hpcc_conserve_end(struct hpcc_flow *flow)
 {
 	flow->conserving = false;
@@ -64,7 +45,6 @@ u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 
 	       u32 start_rtt_ns);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);
-void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
-		const struct rate_sample *rs);
+void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs);
 
 #endif /* _HPCC_CONTROL_WINDOW_H */
