@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Predict the congestion control of a listener's child, before the child exists.
- */
+/* Predict the congestion control of a listener's child, before the child exists. */
 #include <linux/ipv6.h>
 #include <net/ip6_route.h>
 #include <net/route.h>
@@ -11,9 +9,8 @@
 #include "control/cc.h"
 #include "hook/listener.h"
 
-static struct dst_entry *hpcc_route(struct net *net, u8 family,
-				    const struct hpcc_tuple *tuple, int oif,
-				    u32 mark, kuid_t uid)
+static struct dst_entry *hpcc_route(struct net *net, u8 family, const struct hpcc_tuple *tuple,
+				    int oif, u32 mark, kuid_t uid)
 {
 	struct flowi4 fl4 = {
 		.flowi4_oif = oif,
@@ -54,7 +51,6 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
  * @oif: device or VRF to which the connection is bound, or 0
  * @mark: mark of its packets
  * @listener: the listener, for routing rules by user; may be NULL
- *
  * Context: RCU read side.
  * Return: its key, or TCP_CA_UNSPEC.
  */
@@ -72,11 +68,8 @@ u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 	return key;
 }
 
-/* The device or VRF to which the request of a SYN will be bound, as in tcp_conn_request() and
- * tcp_v6_init_req(): a link-local peer is on the link by which the SYN arrived.
- */
-static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb,
-			    u8 family)
+/* As in tcp_conn_request() and tcp_v6_init_req(): a link-local peer is on the SYN's link. */
+static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb, u8 family)
 {
 	if (IS_ENABLED(CONFIG_IPV6) && family == NFPROTO_IPV6 &&
 	    ipv6_addr_type(&ipv6_hdr(skb)->saddr) & IPV6_ADDR_LINKLOCAL)
@@ -91,15 +84,10 @@ static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
 }
 
 /**
- * hpcc_child_runs_hpcc() - whether a future child of a listener will run hpcc
+ * hpcc_child_runs_hpcc() - whether a child will run hpcc: precedence as in tcp_ca_openreq_child()
  * @listener: the listener; may be NULL
  * @route_key: congestion control in the route to the peer, or TCP_CA_UNSPEC
- *
- * tcp_ca_openreq_child() uses the first of these: the congestion control of the route, the one that
- * the listener selected by setsockopt(), and the default of the namespace.
- *
  * Context: RCU read side.
- * Return: true if so.
  */
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
@@ -119,9 +107,8 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
  * @state: netfilter's state of the hook call
  * @th: TCP header of the packet
  * @tuple: the connection
- *
  * Context: RCU read side.
- * Return: the listener if so, or NULL.
+ * Return: the listener, or NULL.
  */
 const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
 				       const struct tcphdr *th, const struct hpcc_tuple *tuple)

@@ -26,10 +26,8 @@
  * the connection has to guess both numbers, as for data (RFC 5961). Documentation/protocol.rst has
  * a table of these checks. The hook counts and ignores any other option, and passes the segment on.
  *
- * A segment without TCP flags may be a switch's response (switch_response.c).
- *
- * The hook removes our options (option_in.c) from the segment: with them TCP would leave its fast
- * path for each segment, and could not merge segments in its backlog.
+ * The hook removes our options from the segment: with options TCP would leave its fast path for
+ * each segment, and could not merge segments in its backlog.
  */
 #include <linux/export.h>
 #include <linux/ip.h>
@@ -51,11 +49,7 @@
 /* The hook ignores a TCP header after more bytes of IPv6 headers than this. */
 #define HPCC_EXTHDRS_MAX	512
 
-/* Find the TCP header of an IPv6 packet. Skip only extension headers that affect neither the
- * destination nor the authentication of the packet.
- *
- * Return: its offset; -1 if there is none, or if it is too far away.
- */
+/* Offset of the TCP header, or -1. Skip no header that affects destination or authentication. */
 static int hpcc_arrival_ipv6(const struct sk_buff *skb)
 {
 	u8 next = ipv6_hdr(skb)->nexthdr;
@@ -79,9 +73,7 @@ static int hpcc_arrival_ipv6(const struct sk_buff *skb)
 	return off;
 }
 
-/* Whether a packet is IPv4, and the usual place of TCP options has only timestamps. The protocol is
- * not checked, because the hook skips other protocols as well.
- */
+/* Whether a packet is IPv4 with only timestamps in the usual place of TCP options, if it is TCP. */
 static bool hpcc_is_usual(const struct sk_buff *skb, u8 pf)
 {
 	const struct iphdr *iph = (const struct iphdr *)skb->data;
@@ -128,20 +120,15 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	return true;
 }
 
-/* ---- Segments of a connection that agreed ---------------------------------------- */
-
-/* Whether the sequence numbers of a segment are acceptable now. */
 static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
 	u32 seq = ntohl(in->th->seq);
 	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(in->th);
 	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
 
-	return !before(end, rcv_wup) &&
-	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
+	return !before(end, rcv_wup) && !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
-/* Whether sequence and ACK number of a segment are acceptable. */
 static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_arrival *in)
 {
@@ -150,9 +137,7 @@ static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock 
 	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
 
-/* Update the TCP checksum for @n option bytes that leave the header. @th is still unchanged. The
- * pseudo header has a length, too.
- */
+/* Update the TCP checksum for @n option bytes that leave @th, still unchanged. @len: TCP length. */
 static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 				const u8 *opts, u32 n, u32 len)
 {
@@ -169,9 +154,8 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 }
 
 /* Remove the options from @at on from a segment whose checksum is right: move all bytes in front of
- * them. Three kinds of segments stay unchanged: those with a shared header, those with IPv6
- * extension headers (the code that walks them later keeps its own offsets), and those of a virtual
- * machine whose checksum does not start at the TCP header.
+ * them. Segments with IPv6 extension headers stay unchanged, because the code that walks them keeps
+ * its own offsets; also those of a virtual machine whose checksum starts elsewhere.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
@@ -211,9 +195,7 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-/* Let a carrier use a segment whose sequence number is not acceptable. Return: whether the carrier
- * consumed the segment.
- */
+/* Let a carrier use a segment whose sequence number is not acceptable. Return: whether consumed. */
 static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 				     struct hpcc_arrival *in, int at, u32 pos)
 {
@@ -235,7 +217,7 @@ static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 	return ret > 0;
 }
 
-/* Whether IPsec policies accept a segment. TCP checks them only later. */
+/* TCP checks the IPsec policies only later. */
 static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
 {
 	return in->state->pf == NFPROTO_IPV4 ? xfrm4_policy_check(sk, XFRM_POLICY_IN, in->skb) :
@@ -300,9 +282,7 @@ static noinline bool hpcc_packet_in(struct sk_buff *skb, const struct nf_hook_st
  * @priv: unused
  * @skb: packet
  * @state: netfilter's state of the hook call
- *
- * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
- * Return: NF_ACCEPT; NF_STOLEN for a probe that does not reach TCP.
+ * Return: NF_ACCEPT; NF_STOLEN for a probe or a stray response that must not reach TCP.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {

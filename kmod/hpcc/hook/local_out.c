@@ -2,11 +2,9 @@
 /*
  * LOCAL_OUT: put our options into outgoing segments.
  *
- * The hook never drops or delays a segment because telemetry does not fit. It leaves a segment
- * unchanged if the segment has no room, a TCP-MD5 or TCP-AO option, which signs the header, or an
- * MPTCP option, which needs the option space.
- *
- * Rules for this hook:
+ * The hook never drops or delays a segment because telemetry does not fit. A segment stays
+ * unchanged if it has no room, a TCP-MD5 or TCP-AO option, which signs the header, or an MPTCP
+ * option, which needs the option space.
  *
  *	context	It runs under RCU. Most segments come under their socket's lock, in process context
  *		or softirq. The exceptions are SYN-ACKs, which belong to a request socket, segments
@@ -15,8 +13,7 @@
  *		each valid alone. It never follows icsk_ca_priv. It reads TCP's own fields, but two
  *		of them need not be consistent.
  *	passes	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and counts on
- *		the first pass, as the segment may have no socket on the second. It does not change
- *		a segment that already has our option.
+ *		the first pass, as the segment may have no socket on the second.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
  *	headers	The network header and the transport header keep their offsets from skb->data;
@@ -43,17 +40,14 @@
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 
-/* Number of requests from one IDENTIFY to the next. A receiver stores the answer to only one
- * IDENTIFY until its next ACK. If an ACK covers more segments than this, or is lost, some links
- * have no name. IDENTIFY is then sent less often, as each one takes the place of a FORWARD.
+/* Requests from one IDENTIFY to the next. A receiver stores one answer until its next ACK. If that
+ * ACK is lost, or covers more segments, some links have no name. IDENTIFY then leaves less often,
+ * as it takes the place of a FORWARD.
  */
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
 
-/* Whether @skb is a TCP segment as TCP creates it: with its headers in the linear part, and without
- * a checksum yet. Tunnels send packets through this hook again, with the inner socket still
- * attached: such packets have another protocol.
- */
+/* Whether @skb is a TCP segment as TCP creates it, without a checksum yet, and not in a tunnel. */
 static bool hpcc_segment_parse(struct hpcc_segment *seg)
 {
 	const struct sk_buff *skb = seg->skb;
@@ -79,15 +73,10 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 		return false;
 	th = hpcc_segment_th(seg);
 	seg->thlen = __tcp_hdrlen(th);
-	return seg->thlen >= sizeof(*th) &&
-	       seg->thoff + seg->thlen <= skb_headlen(skb);
+	return seg->thlen >= sizeof(*th) && seg->thoff + seg->thlen <= skb_headlen(skb);
 }
 
-/* ---- Segments of a connection that agreed -------------------------------------- */
-
-/* Each of the @phases phases has @slots hops. Return: the first phase, from @phase on, with a hop
- * that has no name yet; @phases if all hops have names.
- */
+/* The first phase, from @phase on, with a hop that has no name yet; @phases if all have names. */
 static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
 			       u32 phases, u32 slots)
 {
@@ -103,9 +92,7 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 	return phases;
 }
 
-/* Whether the next segment should be an IDENTIFY, and of which phase: first each phase in turn,
- * then only phases with a link that has no name.
- */
+/* Whether to send an IDENTIFY, and of which phase: each in turn, then those with a missing name. */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
 	u32 hops = READ_ONCE(flow->hops);
@@ -155,9 +142,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		return 0;
 	opt.nr = min_t(u32, flow->slots, (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = READ_ONCE(flow->scale);
-	/* In mode classic a flow requests no prompt ACKs, like Reno. A probe requests them for
-	 * the data that follow.
-	 */
+	/* Classic requests no prompt ACKs. A probe requests them for the next data. */
 	if (hpcc_peek(tp->snd_cwnd) < (READ_ONCE(flow->rx_window_active) ? HPCC_PROMPT_CWND_RX :
 									   HPCC_PROMPT_CWND) &&
 	    hpcc_runs_telemetry(flow))
@@ -207,12 +192,10 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return len + *echo;
 }
 
-/* Write the options of a segment to @out: a request if there is a @carrier, and stored records.
- * If a request and an echo are due, each has one record. FORWARD comes first, because switches read
+/* Write the options of a segment to @out: a request if there is a @carrier, and stored records. If
+ * a request and an echo are due, each has one record. FORWARD comes first, because switches read
  * only the first option of our kind. If the request needs more slots, the next segment gets the
- * echo. N follows an echo, W precedes it; parameters replace a request.
- *
- * Return: their length. *@forward and *@echo are the lengths of request and echo.
+ * echo. N follows an echo, W precedes it; parameters replace a request. Return: length.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
@@ -346,7 +329,6 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
  * @priv: unused
  * @skb: packet
  * @state: netfilter's state of the hook call
- *
  * Return: always NF_ACCEPT.
  */
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)

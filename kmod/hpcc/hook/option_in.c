@@ -4,8 +4,7 @@
  *
  * Only SYN and SYN-ACK state to which experiment an option of our kind belongs (ExID, RFC 6994). In
  * other segments an option is ours if an end of this version can write it, and if it is a request
- * or the answer to a request of this end. Any other option is counted and left in the segment: it
- * may belong to another experiment.
+ * or the answer to a request of this end. Any other option is counted and left in the segment.
  */
 #include <linux/export.h>
 #include <net/tcp.h>
@@ -80,16 +79,13 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_malformed(flow, net);
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-		/* A REPORT with two records has parameters for the peer's own data. It
-		 * does not show whether our segments arrive.
-		 */
+		/* Two records are parameters for the peer's own data: no sign that ours arrive. */
 		if (opt->nr == 1)
 			hpcc_flow_count(&flow->received, 1);
 	}
 	return !err;
 }
 
-/* Return: false if the option is not ours, or malformed. */
 static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 			     const struct hpcc_opt *opt, const u8 *records)
 {
@@ -108,7 +104,6 @@ static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 	return true;
 }
 
-/* Return: false if the option is not ours, or malformed. */
 static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			    const struct hpcc_opt *opt, const u8 *records)
 {
@@ -182,7 +177,6 @@ static enum hpcc_way hpcc_opt_way(u8 type)
  * @in: the segment
  * @at: result of hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL
  * @pos: offset after that option
- *
  * Return: offset of the strippable tail of the options, or optlen.
  */
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos)
@@ -239,7 +233,6 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
  * @in: the probe, with a stack
  * @at: as in hpcc_options_in()
  * @pos: as in hpcc_options_in()
- *
  * Context: LOCAL_IN.
  */
 void hpcc_unseen_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * SYN and SYN-ACK: both ends of a connection agree to use telemetry.
- *
- * The hooks add the option to SYN and SYN-ACK, read it from those of the peer, and store a note of
- * the agreement (agreement.c).
- */
+/* SYN and SYN-ACK: add the option, read the option of the peer, and store a note (agreement.c). */
 #include <net/ipv6.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -37,11 +32,8 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in, struct hpcc_tuple 
 	tuple->rport = in->th->source;
 }
 
-/* ---- SYN and SYN-ACK that leave -------------------------------------------- */
-
 #define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
 
-/* A note with the option kind that is configured now. */
 static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 {
 	return (struct hpcc_note){
@@ -49,7 +41,6 @@ static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 	};
 }
 
-/* Whether a SYN or SYN-ACK already has our option. */
 static bool hpcc_syn_written(const struct hpcc_segment *seg,
 			     const struct hpcc_sysctls *sysctls, u8 kind)
 {
@@ -88,12 +79,9 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 }
 
 /**
- * hpcc_syn_out() - offer the option in our SYN
+ * hpcc_syn_out() - offer the option in our SYN, unless it has data (TCP Fast Open)
  * @seg: the SYN
  * @sk: its socket
- *
- * A SYN with data (TCP Fast Open) does not get the option.
- *
  * Context: LOCAL_OUT.
  */
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
@@ -115,12 +103,10 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
-/* The congestion control in the route of a SYN-ACK. On the first pass of a VRF that has a qdisc
- * the route is that of the VRF device, so look the real one up. The second pass is too late: the
- * qdisc may orphan the segment (netem does).
+/* On the first pass of a VRF with a qdisc, skb_dst() is the VRF device's route. The second pass is
+ * too late: the qdisc may orphan the segment (netem does).
  */
-static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
-				const struct request_sock *req,
+static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg, const struct request_sock *req,
 				const struct hpcc_tuple *tuple)
 {
 	const struct inet_request_sock *ireq = inet_rsk(req);
@@ -137,7 +123,6 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
  * hpcc_synack_out() - answer a SYN that carried the option
  * @seg: the SYN-ACK
  * @sk: the request socket
- *
  * Context: LOCAL_OUT.
  */
 void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
@@ -160,11 +145,7 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_agree_done(net, &tuple, irs, note, NULL);
 }
 
-/* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
-
-/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will check. A SYN with
- * data (TCP Fast Open) has no option.
- */
+/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will check. */
 static bool hpcc_synack_ok(const struct hpcc_arrival *in)
 {
 	struct sock *sk;
@@ -187,9 +168,7 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
  * @in: the segment
  *
  * Anybody may send a SYN. So its note affects only a connection that begins with the SYN's number.
- * A retransmitted SYN without the option withdraws the offer. A SYN-ACK uses the option kind of our
- * SYN, even if the sysctl has changed since.
- *
+ * A SYN-ACK uses the option kind of our SYN, even if the sysctl has changed since.
  * Context: LOCAL_IN.
  */
 void hpcc_syn_in(const struct hpcc_arrival *in)
