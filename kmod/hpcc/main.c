@@ -11,8 +11,8 @@
  *	local_in.c	of the sender writes the echo into the flow's mailbox (mailbox.c)
  *	ack.c		computes a window from the records
  *
- * This file registers and unregisters all parts. Init registers only the congestion control. A work
- * item does the rest (setup.c); until then connections run classic.
+ * Init registers only the congestion control. A work item does the rest (setup.c); until then
+ * connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
@@ -34,9 +34,7 @@
 unsigned int hpcc_net_id __read_mostly;
 EXPORT_SYMBOL_GPL(hpcc_net_id);
 
-/* LOCAL_OUT is the first hook: the segment is as TCP built it, before any translation. LOCAL_IN is
- * the last hook: the segment is as TCP will receive it.
- */
+/* LOCAL_OUT: the segment is as TCP built it. LOCAL_IN: the segment is as TCP will receive it. */
 static const struct nf_hook_ops hpcc_hooks[] = {
 	{
 		.hook		= hpcc_local_out,
@@ -69,8 +67,7 @@ static int __net_init hpcc_net_init(struct net *net)
 	struct hpcc_net *hn = hpcc_pernet(net);
 	int err;
 
-	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
-				  XA_FLAGS_ACCOUNT);
+	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	hpcc_paths_init(hn);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
@@ -100,9 +97,7 @@ err_counters:
 	return err;
 }
 
-/* The core waits for an RCU grace period between this and hpcc_net_exit(), so that no hook is
- * running then.
- */
+/* The core waits for an RCU grace period before hpcc_net_exit(), so no hook is running then. */
 static void __net_exit hpcc_net_pre_exit(struct net *net)
 {
 	nf_unregister_net_hooks(net, hpcc_hooks, ARRAY_SIZE(hpcc_hooks));
@@ -116,8 +111,7 @@ static void __net_exit hpcc_net_exit(struct net *net)
 }
 
 /* Kernel sockets may still count events and write notes, see struct hpcc_counters. The core frees
- * struct hpcc_net, with the parameters and flows of these sockets, after all exit handlers. No
- * table is allocated again: only the hooks allocate tables, and no hook runs any more.
+ * struct hpcc_net after all exit handlers. No hook runs any more that could allocate a table.
  */
 static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {
@@ -127,8 +121,7 @@ static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
 		hpcc_counters_retire(&hn->counters);
-		hn->retired_agreements = rcu_replace_pointer(hn->agreements,
-							     NULL, true);
+		hn->retired_agreements = rcu_replace_pointer(hn->agreements, NULL, true);
 		hpcc_tables_free(hn);
 	}
 	synchronize_rcu();

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * State that is visible without a sniffer: counters in /proc/net/hpcc, one "name value" per line,
- * and the output of ss and getsockopt(TCP_CC_INFO).
- */
+/* Counters in /proc/net/hpcc, and the output of ss and getsockopt(TCP_CC_INFO). */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
@@ -22,12 +19,9 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 {
 	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
 
-	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX,
-			    &hn->counters);
+	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX, &hn->counters);
 	return 0;
 }
-
-/* ---- ss, getsockopt(TCP_CC_INFO) -------------------------------------------- */
 
 /**
  * hpcc_get_info() - bw is W/T, min_rtt is T, pacing_gain is U, cwnd_gain is eta
@@ -35,7 +29,6 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
  * @ext: extensions that the caller requests
  * @attr: set to the type of @info
  * @info: filled in
- *
  * Context: without the socket lock. icsk_ca_priv may belong to another congestion control by now,
  * so the flow comes from the table.
  * Return: length of @info; 0: no requested extension is ours, or the connection did not agree.
@@ -61,7 +54,6 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 /**
  * hpcc_proc_register() - create /proc/net/hpcc
  * @net: network namespace
- *
  * Return: 0 or -ENOMEM.
  */
 int hpcc_proc_register(struct net *net)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink family "hpcc": the flows of a network namespace (one or all), their events, its
- * counters, and its tables (table.c). As with ss, anybody with a socket in the namespace may send
- * requests. The names of links, IDENTIFY, and changes of tables require CAP_NET_ADMIN in the
- * namespace.
+ * Generic netlink family "hpcc": flows, their events, counters, and tables (table.c) of a network
+ * namespace. As with ss, anybody with a socket in the namespace may send requests. The names of
+ * links, IDENTIFY, and changes of tables require CAP_NET_ADMIN in the namespace.
  *
  * A dump visits flows in the order of their numbers, each under its socket's lock: each flow is a
- * consistent snapshot. A flow that exists during the whole dump appears exactly once. The dump
- * waits only for a short time for a process that owns a socket, because that process may sleep, for
- * example on a page fault. After that time, values may mix two successive ACKs, and the load of
- * hops is missing.
+ * consistent snapshot. A flow that exists during the whole dump appears exactly once. A process
+ * that owns a socket may sleep, so the dump waits only for a short time for the process. After that
+ * time, values may mix two successive ACKs, and the load of hops is missing.
  */
 #include <linux/sock_diag.h>
 #include <net/genetlink.h>
@@ -53,25 +51,15 @@ static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 	[HPCC_A_FLOW_IDENTIFY]	= { .type = NLA_FLAG },
 };
 
-/**
- * struct hpcc_nl_reply - data for each message of an answer
- * @skb: buffer of the messages
- * @portid: sender of the request
- * @seq: sequence number of the request
- * @flags: flags of the messages
- * @until: when to stop waiting for owners of sockets, jiffies
- * @names: the sender may read the names of links
- */
+/* Data for each message of an answer. */
 struct hpcc_nl_reply {
-	struct sk_buff *skb;
-	u32 portid;
-	u32 seq;
-	int flags;
-	unsigned long until;
-	bool names;
+	struct sk_buff *skb;	/* buffer of the messages */
+	u32 portid;		/* sender of the request */
+	u32 seq;		/* sequence number of the request */
+	int flags;		/* flags of the messages */
+	unsigned long until;	/* when to stop waiting for owners of sockets, jiffies */
+	bool names;		/* the sender may read the names of links */
 };
-
-/* ---- Attributes of a flow ---------------------------------------------------- */
 
 static int hpcc_put_u64(struct sk_buff *skb, int type, u64 value)
 {
@@ -204,7 +192,7 @@ static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struc
 	return 0;
 }
 
-/* Put one message about a flow. @busy: a process owns its socket */
+/* @busy: a process owns the socket */
 static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 			 const struct hpcc_flow *flow, bool busy)
 {
@@ -227,8 +215,6 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 		genlmsg_end(skb, head);
 	return err;
 }
-
-/* ---- Selection of flows ---------------------------------------------------------- */
 
 static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *addr)
 {
@@ -294,16 +280,13 @@ static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const 
 	}
 }
 
-/* Wait for a short time until no process owns the socket. */
 static void hpcc_await_owner(const struct sock *sk, unsigned long until)
 {
 	while (hpcc_peek(sk->sk_lock.owned) && time_before(jiffies, until))
 		schedule_timeout_uninterruptible(1);
 }
 
-/* Put a message about the socket's flow, if it still has one, and drop the reference. Return: 0
- * also if there is no flow.
- */
+/* Put a message about the socket's flow, if it still has one, and drop the reference. */
 static int hpcc_dump_flow(const struct hpcc_nl_reply *to, struct sock *sk)
 {
 	const struct hpcc_flow *flow;
@@ -336,9 +319,8 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 	return 0;
 }
 
-/* cb->args[0]: number of the next flow; cb->args[1]: true after the first part of the dump;
- * cb->args[2]: true if the process that sent the request may read the names of links. The
- * capabilities of the process that reads the answer are not checked.
+/* args: number of the next flow; whether the first part is done; whether the process that sent the
+ * request may read the names of links. The capabilities of the reader are not checked.
  */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
@@ -387,8 +369,7 @@ static struct sock *hpcc_flow_only(struct genl_info *info)
 		return sk;
 	sock_put(another);
 	sock_put(sk);
-	NL_SET_ERR_MSG(info->extack,
-		       "several connections have these ends: add ifindex or cookie");
+	NL_SET_ERR_MSG(info->extack, "several connections have these ends: add ifindex or cookie");
 	return ERR_PTR(-ENOTUNIQ);
 }
 
@@ -425,8 +406,6 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 	return err ?: -ENOENT;
 }
 
-/* ---- Counters ---------------------------------------------------------------------- */
-
 static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *cb, u32 what,
 			    u64 value)
 {
@@ -455,8 +434,6 @@ static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *c
 			break;
 	return skb->len;
 }
-
-/* ---- Events ------------------------------------------------------------------------ */
 
 /* Whether a flow has reached its limit of events in this second; counts the event. */
 static bool hpcc_event_is_missed(struct hpcc_flow *flow)
@@ -498,9 +475,7 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
  * @event: the event
  *
  * A peer can cause events, so a flow sends at most HPCC_NL_EVENTS in a second. The next event has
- * the number of events that were not sent. A listener that is too slow loses messages, and gets
- * ENOBUFS.
- *
+ * the number of missed events.
  * Context: does not sleep.
  */
 void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
@@ -523,8 +498,6 @@ void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event eve
 	flow->event.missed = 0;
 	genlmsg_multicast_netns(&hpcc_family, net, skb, 0, HPCC_MCGRP_OF_EVENTS, GFP_ATOMIC);
 }
-
-/* ---- Registration -------------------------------------------------------------------- */
 
 static int hpcc_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 {
@@ -569,7 +542,6 @@ static struct genl_family hpcc_family = {
 
 /**
  * hpcc_netlink_init() - register the family
- *
  * Return: 0 or a negative error.
  */
 int hpcc_netlink_init(void)
