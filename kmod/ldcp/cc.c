@@ -6,11 +6,10 @@
  *	snd_cwnd = cw, rounded down	(at least 1)
  *	cw < 1: one packet each RTT / cw, at random
  *
- * Two sets of callbacks share the state, as in hpcc. If ECN was not negotiated, or if losses occur
- * without a mark between them (ECT bleached, CE cleared, a switch that only drops), the socket runs
- * "ldcp-classic", Reno's response; ss and getsockopt show this name. If ECN was negotiated, the
- * socket returns to ldcp at the next ACK that reports a mark. The receiver's part is the same in
- * both sets.
+ * Without ECN, or if losses occur without a mark between them (ECT bleached, CE cleared, a switch
+ * that only drops), the socket runs "ldcp-classic", Reno's response; ss and getsockopt() show this
+ * name. If ECN was negotiated, the socket returns to ldcp at the next ACK that reports a mark. The
+ * receiver's part is the same in both.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -31,9 +30,8 @@ static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
 	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
 }
 
-/* During recovery one retransmission may leave regardless of the window. The packets after the lost
- * one may also be lost, and TCP counts them as in flight until the ACK of this retransmission shows
- * the loss.
+/* In recovery one retransmission may leave regardless of the window: TCP counts the packets after
+ * the lost one as in flight until the ACK of this retransmission, but they may be lost, too.
  */
 static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 {
@@ -44,32 +42,23 @@ static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 	return max(cwnd, tcp_packets_in_flight(tp) + 1);
 }
 
-/* ---- A window below one segment -------------------------------------------- */
-
-/* The RTT of the packet that this ACK acknowledges, measured from its last transmission. It is
- * never too large, and too small only after a spurious retransmission. (rs->rtt_us may come from a
- * timestamp in milliseconds.) During overload most packets are retransmissions: without the
- * samples of retransmissions, each flow would use an old RTT.
+/* RTT from the last transmission of the packet. (rs->rtt_us may come from a timestamp in ms.)
+ * During overload most packets are retransmissions, and give the only samples of the current RTT.
  */
 static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 			    const struct rate_sample *rs)
 {
 	if (rs->prior_mstamp)
-		ca->rtt_us = min_t(u64, tp->tcp_mstamp - tp->first_tx_mstamp,
-				   U32_MAX);
+		ca->rtt_us = min_t(u64, tp->tcp_mstamp - tp->first_tx_mstamp, U32_MAX);
 }
 
-/* One packet per RTT / cw, counted from the departure of the last one. cwnd is 1, so the only
- * pacing rate needed is that of the application.
- */
+/* One packet per RTT / cw after the last one. cwnd is 1, so TCP paces at the application's rate. */
 static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
-	const struct ldcp_sysctls *sysctls =
-		&ldcp_pernet(sock_net(sk))->sysctls;
+	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
-	u64 sent_ns = tp->tcp_clock_cache -
-		      (tp->tcp_mstamp - tp->first_tx_mstamp) * NSEC_PER_USEC;
+	u64 sent_ns = tp->tcp_clock_cache - (tp->tcp_mstamp - tp->first_tx_mstamp) * NSEC_PER_USEC;
 	u64 tick_ns = ldcp_tick_ns(ldcp_tick_rtt_ns(T_ns, ca->rtt_us),
 				   ca->cw_q24, get_random_u32());
 
@@ -78,9 +67,7 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 	hpcc_pace_at(tp, &ca->stamped, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* With a window of one segment or more, arriving ACKs release segments again, and no ticks are
- * needed. SO_MAX_PACING_RATE is still used.
- */
+/* With a window of one segment or more, ACKs release segments. Only SO_MAX_PACING_RATE remains. */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -109,16 +96,13 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 		ldcp_stop_ticking(sk, ca);
 }
 
-/* ---- From ldcp to classic and back ------------------------------------------- */
-
+/* Before the SYN-ACK the result of the negotiation is unknown. */
 static bool ldcp_has_ecn(const struct sock *sk)
 {
 	return sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
 }
 
-/* Select the callbacks. With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each arriving segment,
- * and sets ECT. At a setsockopt() before the SYN-ACK the result of the ECN negotiation is unknown.
- */
+/* With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each arriving segment, and sets ECT. */
 static void ldcp_run(struct sock *sk, bool classic, enum ldcp_counter why)
 {
 	const struct tcp_congestion_ops *ops = &ldcp_ops;
@@ -151,13 +135,8 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 	ldcp_run(sk, false, LDCP_C_RETURNS);
 }
 
-/* ---- Callbacks of ldcp --------------------------------------------------------- */
-
-/* Apply the window law to the packets that an ACK newly acknowledged. cw grows only if the
- * connection has used the whole window.
- */
-static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
-			u32 marked)
+/* cw grows only if the connection has used the whole window. */
+static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean, u32 marked)
 {
 	bool was_one = ca->cw_q24 >= LDCP_ONE_Q24;
 
@@ -169,8 +148,7 @@ static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
 		ldcp_count(sk, LDCP_C_BELOW_ONE, 1);
 }
 
-static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
-			      const struct rate_sample *rs)
+static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK const struct rate_sample *rs)
 {
 	struct ldcp_ca *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -213,15 +191,12 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* A loss. In the start phase the window becomes the number of segments that arrived in order; later
- * it is halved, as in Reno.
- */
+/* In the start phase the window becomes the number of segments that arrived in order. */
 static void ldcp_lost(struct sock *sk, struct ldcp_ca *ca)
 {
 	ca->cw_undo_q24 = ca->cw_q24;
 	if (ca->stage == LDCP_START) {
-		ldcp_start_end(sk, ca, ldcp_start_acked_q24(sk, ca),
-			       LDCP_C_START_LOST);
+		ldcp_start_end(sk, ca, ldcp_start_acked_q24(sk, ca), LDCP_C_START_LOST);
 		return;
 	}
 	ca->cw_q24 = max_t(u64, ca->cw_q24 / 2, ca->params.cw_min_q24);
@@ -242,8 +217,7 @@ static void ldcp_set_state(struct sock *sk, u8 new_state)
 			ldcp_lost(sk, ca);
 		ca->cw_q24 = min_t(u64, ca->cw_q24, LDCP_ONE_Q24);
 		ldcp_count(sk, LDCP_C_TIMEOUTS, 1);
-	} else if (new_state == TCP_CA_CWR &&
-		   hpcc_tlp_repaired(&ca->tlp, tcp_sk(sk))) {
+	} else if (new_state == TCP_CA_CWR && hpcc_tlp_repaired(&ca->tlp, tcp_sk(sk))) {
 		ldcp_lost(sk, ca);
 	}
 }
@@ -255,9 +229,7 @@ static void ldcp_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_tlp_ack(&ca->tlp, tcp_sk(sk));
 }
 
-/* There is no slow start. In slow start TCP would treat the window as used up when half of it is in
- * flight, and would let it grow.
- */
+/* There is no slow start: TCP would count a window as used up when half of it is in flight. */
 static u32 ldcp_ssthresh(struct sock *sk)
 {
 	return 2;
@@ -281,7 +253,7 @@ static u32 ldcp_tso_segs(HPCC_TSO_SEGS_ARGS)
 
 static u32 ldcp_sndbuf_expand(struct sock *sk)
 {
-	/* As in BBR: room for the window, and for twice the window while it grows. */
+	/* As in BBR: the send buffer has space for two windows while the window grows. */
 	return 3;
 }
 
@@ -290,9 +262,7 @@ static u32 ldcp_q24(unsigned int permille)
 	return div_u64((u64)permille << LDCP_CW_BITS, 1000);
 }
 
-/* A socket that starts before the module is set up (main.c) always runs classic: in LDCP_OFF a mark
- * does not end classic.
- */
+/* In LDCP_OFF, before the module is set up (main.c), a mark does not end classic. */
 static void ldcp_init(struct sock *sk)
 {
 	const struct ldcp_sysctls *sysctls;
@@ -321,16 +291,12 @@ static void ldcp_init(struct sock *sk)
 		.gamma_q24 = ldcp_q24(READ_ONCE(sysctls->gamma_permille)),
 	};
 	ca->params.cw_min_q24 =
-		min(ldcp_q24(READ_ONCE(sysctls->cw_min_permille)),
-		    ca->params.gamma_q24);
+		min(ldcp_q24(READ_ONCE(sysctls->cw_min_permille)), ca->params.gamma_q24);
 	ca->prior_delivered = tp->delivered;
 	ca->prior_delivered_ce = tp->delivered_ce;
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->stage = LDCP_STABLE;
-	/* A connection that changed from another congestion control may have finished its first
-	 * RTT. The peer controls the duration of the handshake: IW is not derived from a handshake
-	 * that took too long.
-	 */
+	/* The first RTT may be over (setsockopt()). The peer controls T, and so IW. */
 	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out &&
 	    (READ_ONCE(sysctls->iw_segs) ||
 	     hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
@@ -338,8 +304,7 @@ static void ldcp_init(struct sock *sk)
 		ldcp_start_init(sk, ca);
 	tp->snd_ssthresh = ldcp_ssthresh(sk);
 	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));
-	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
-					tcp_snd_cwnd(tp), true);
+	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : tcp_snd_cwnd(tp), true);
 	hpcc_pacing_begin(sk, &ca->burst);
 	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 	ldcp_count(sk, LDCP_C_FLOWS, 1);
@@ -354,12 +319,12 @@ static void ldcp_release(struct sock *sk)
 	if (ca->burst.segs)
 		hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ca->stage = LDCP_OFF;
-	/* For a socket that connects again: its SYN must request ECN. */
+	/* The socket may connect again: its SYN must then request ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 }
 
-/* ss and getsockopt(TCP_CC_INFO): bw is cw in an RTT, min_rtt is the RTT for the ticks of windows
- * below one segment, pacing_gain is cw, cwnd_gain is cw_min. Without the socket lock.
+/* Without the socket lock. bw is cw in an RTT, min_rtt is the RTT for the ticks of windows below
+ * one segment, pacing_gain is cw, cwnd_gain is cw_min.
  */
 static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
@@ -370,8 +335,7 @@ static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 	if (!hpcc_info_is_wanted(ext) || !ldcp_is_up() || READ_ONCE(ca->stage) == LDCP_OFF)
 		return 0;
 	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
-	/* icsk_ca_priv may belong to another congestion control by now: do not reveal its pointers.
-	 */
+	/* icsk_ca_priv may belong to another congestion control: do not reveal its pointers. */
 	cw_q24 = min_t(u64, hpcc_peek(ca->cw_q24), LDCP_CW_MAX_Q24);
 	bytes = mul_u64_u32_shr(cw_q24, tcp_sk(sk)->mss_cache, LDCP_CW_BITS);
 	rtt_ns = ldcp_tick_rtt_ns(hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
@@ -398,8 +362,6 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.owner		= THIS_MODULE,
 	.name		= "ldcp",
 };
-
-/* ---- Callbacks of ldcp-classic ----------------------------------------------------- */
 
 static void ldcp_classic_in_ack_event(struct sock *sk, u32 flags)
 {

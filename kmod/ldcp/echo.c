@@ -3,12 +3,8 @@
  * The receiver's part: each ACK reports whether the packets that it acknowledges were marked (draft
  * section 2.2, "per-packet ACK" and its delayed form).
  *
- * Plain TCP repeats ECN-Echo until the sender confirms it. Here ECN-Echo is the CE bit of the last
- * packet. An ACK has one such bit for all packets that it acknowledges, so it must not acknowledge
- * both marked and unmarked packets. Senders of dctcp need the same.
- *
- * A marked packet gets an immediate ACK; ACKs of unmarked packets may be delayed. A receiver of
- * dctcp delays both kinds, and sends an immediate ACK only if the mark changes.
+ * ECN-Echo is the CE bit of the last packet, as for dctcp. An ACK must not acknowledge both marked
+ * and unmarked packets. Marked packets get an immediate ACK; ACKs of unmarked ones may be delayed.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -25,14 +21,9 @@ static void ldcp_set_echo(struct tcp_sock *tp, bool ce)
 
 /**
  * ldcp_echo() - process arriving data
- * @sk: socket
+ * @sk: socket, under its lock; tp->rcv_nxt is after the data, if they were in order
  * @ca: its state
- * @ce: the data have CE
- *
- * If the mark changed, send the delayed ACK of the earlier data now, with their mark. The ACK of a
- * marked packet follows immediately.
- *
- * Context: socket lock; tp->rcv_nxt is after the data, if they were in order.
+ * @ce: the data have CE; if this changed, the earlier data get their delayed ACK now
  */
 void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 {
@@ -40,8 +31,8 @@ void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 
 	/* No segment was sent since the earlier data. Do not check the ACK timer: since Linux 6.7
 	 * TCP sends no ACK before the owner of the socket has processed all waiting segments. TCP
-	 * does not notify us of Not-ECT packets, but an ACK sent for them has also acknowledged the
-	 * earlier data.
+	 * does not notify us of Not-ECT packets, but an ACK for them also acknowledges the earlier
+	 * data.
 	 */
 	if (ce != ca->ce && ca->prior_segs_out == tp->segs_out) {
 		ldcp_set_echo(tp, ca->ce);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * What /proc/net/ldcp counts: index (LDCP_C_*), name in the file, meaning. Who includes this
- * list defines COUNTER().
- */
+/* Counters in /proc/net/ldcp: index (LDCP_C_*), name, meaning. The includer defines COUNTER(). */
 COUNTER(FLOWS, flows, "connections that started with LDCP"),
 COUNTER(NO_ECN, no_ecn, "connections that did not negotiate ECN: classic"),
 COUNTER(LOW_PRIORITY, low_priority_sent, "first-RTT packets sent as Not-ECT"),

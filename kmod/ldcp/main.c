@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_ldcp: LDCP congestion control for TCP (draft-dai-tsvwg-pfc-free-congestion-control).
- *
- * The window law and the callbacks are in cc.c, the first RTT in start.c, the receiver's part in
- * echo.c. This file registers and unregisters them, with the parameters (net/ldcp/) and counters
- * (/proc/net/ldcp). Init registers only the congestion control; a work item registers the rest
- * (setup.c). Until then connections run classic.
+ * tcp_ldcp: LDCP congestion control for TCP (draft-dai-tsvwg-pfc-free-congestion-control). Init
+ * registers only the congestion control, setup.c the rest; until then connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
@@ -22,17 +18,14 @@ unsigned int ldcp_net_id __read_mostly;
 /* A connection reads the parameters when it is established. */
 static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls a gamma of 1/4, 1/8
-	 * or 1/16 typical (section 2.2). At cw = 1 both laws need the same fraction of marks if
-	 *
-	 *	alpha / beta = gamma / eta
-	 *
-	 * and only then flows above and below cw = 1 converge.
+	 * or 1/16 typical (section 2.2). Flows above and below cw = 1 converge only if both laws
+	 * need the same fraction of marks at cw = 1: alpha / beta = gamma / eta.
 	 */
 	{ "alpha_permille", LDCP_SYSCTL(alpha_permille), 250, 1, 1000 },
 	{ "beta_permille", LDCP_SYSCTL(beta_permille), 500, 1, 1000 },
 	{ "gamma_permille", LDCP_SYSCTL(gamma_permille), 250, 1, 1000 },
-	/* The draft uses gamma here. But 1,024 flows at 1/4 keep 256 packets in flight, and 10 us
-	 * at 100 Gb/s hold only 81; with a gamma of 1/8 windows grow too slowly.
+	/* The draft uses gamma. But 1,024 flows at 1/4 keep 256 packets in flight, and 10 us at 100
+	 * Gb/s hold only 81; with a gamma of 1/8 windows grow too slowly.
 	 */
 	{ "cw_min_permille", LDCP_SYSCTL(cw_min_permille), 100, 1, 1000 },
 	{ "fast_start", LDCP_SYSCTL(fast_start), 1, 0, 1 },
@@ -40,9 +33,7 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
-	/* The peer may delay its part of the handshake. A handshake longer than this is not from a
-	 * data center.
-	 */
+	/* The peer may delay its part. A handshake longer than this is not from a data center. */
 	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },
@@ -75,8 +66,7 @@ static int ldcp_counters_show(struct seq_file *seq, void *v)
 {
 	const struct ldcp_net *ln = ldcp_pernet(seq_file_single_net(seq));
 
-	hpcc_counters_print(seq, ldcp_counter_names, __LDCP_C_MAX,
-			    &ln->counters);
+	hpcc_counters_print(seq, ldcp_counter_names, __LDCP_C_MAX, &ln->counters);
 	return 0;
 }
 
@@ -93,8 +83,7 @@ static int __net_init ldcp_net_init(struct net *net)
 	if (err)
 		goto err_counters;
 	err = -ENOMEM;
-	if (!proc_create_net_single("ldcp", 0444, net->proc_net,
-				    ldcp_counters_show, NULL))
+	if (!proc_create_net_single("ldcp", 0444, net->proc_net, ldcp_counters_show, NULL))
 		goto err_sysctl_dir;
 	err = nf_register_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
 	if (err)
@@ -111,9 +100,7 @@ err_counters:
 	return err;
 }
 
-/* The core waits for an RCU grace period between this and ldcp_net_exit(), so no hook runs any more
- * at that time.
- */
+/* The core waits for an RCU grace period before ldcp_net_exit(), so no hook is running then. */
 static void __net_exit ldcp_net_pre_exit(struct net *net)
 {
 	nf_unregister_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));

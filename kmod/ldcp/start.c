@@ -4,12 +4,9 @@
  *
  * A flow starts with a window of IW. Packets before the first ACK are sent as Not-ECT: a switch
  * with a queue above K drops them, which protects flows in their stable stage. The packet that
- * completes IW and the last packet of a message stay ECN-capable. A switch with a queue above K
- * does not drop these two packets. When they arrive, the receiver detects which packets are
- * missing.
- *
- * TCP sets ECT for a whole connection. So the LOCAL_OUT hook clears it in these packets. It updates
- * the IPv4 header checksum; the TCP checksum does not cover the ECN field.
+ * completes IW and the last packet of a message stay ECN-capable: they show the receiver which
+ * packets are missing. TCP sets ECT for a whole connection, so LOCAL_OUT clears it in these
+ * packets.
  */
 #include <linux/skbuff.h>
 #include <net/dsfield.h>
@@ -35,8 +32,7 @@ static const u32 ldcp_prompt_cwnd = 4;
  */
 void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 {
-	const struct ldcp_sysctls *sysctls =
-		&ldcp_pernet(sock_net(sk))->sysctls;
+	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	u32 segs = READ_ONCE(sysctls->iw_segs);
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 mss = tp->mss_cache;
@@ -57,9 +53,7 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	ca->start_seq = tp->snd_una;
 	ca->cw_q24 = (u64)segs << LDCP_CW_BITS;
 	ca->stage = LDCP_START;
-	/* One packet after a gap shows a loss. RACK would wait for three packets, or for a timer of
-	 * two ticks; a queue does not reorder.
-	 */
+	/* One packet after a gap shows a loss: a queue does not reorder. RACK would wait longer. */
 	tp->reordering = 1;
 	hpcc_open_window(sk, ca->IW);
 }
@@ -73,8 +67,7 @@ void ldcp_start_allow_reordering(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (tp->reordering == 1)
-		tp->reordering =
-			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+		tp->reordering = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
 }
 
 /**
@@ -84,8 +77,7 @@ void ldcp_start_allow_reordering(struct sock *sk)
  * @cw_q24: window of the stable stage, segments
  * @why: counter to increment
  */
-void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
-		    enum ldcp_counter why)
+void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_counter why)
 {
 	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
 	ca->stage = LDCP_STABLE;
@@ -97,20 +89,16 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
  * ldcp_start_acked_q24() - number of segments acknowledged in order so far
  * @sk: socket
  * @ca: its state, in LDCP_START
- *
  * Return: segments, Q24.
  */
 u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	return div_u64((u64)(tp->snd_una - ca->start_seq) << LDCP_CW_BITS,
-		       tp->mss_cache);
+	return div_u64((u64)(tp->snd_una - ca->start_seq) << LDCP_CW_BITS, tp->mss_cache);
 }
 
-/* Maximum number of packets in flight so far, an upper limit for cw. A handshake that waited for
- * neighbour resolution makes T too long, and IW is then far above the capacity of the path.
- */
+/* An upper limit for cw: if the handshake waited for neighbour resolution, IW is too large. */
 static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
 {
 	u64 used = max(tcp_sk(sk)->max_packets_out, 1U);
@@ -122,31 +110,21 @@ static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
  * ldcp_start_ack() - end the start phase if an ACK completes it without loss
  * @sk: socket
  * @ca: its state, in LDCP_START
- * @marked: segments that this ACK reports as marked
- *
- * Only ECT packets can be marked, and the law of the stable stage must react to a mark: so a mark
- * also ends the start phase.
+ * @marked: segments that this ACK reports as marked: the law of the stable stage must react
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
-	/* All Not-ECT packets are acknowledged. After the FIN is acknowledged, TCP may save its
-	 * reordering metric for the next connection; it does so if the connection closes in state
-	 * Disorder.
-	 */
+	/* TCP may save its reordering metric if the connection closes in state Disorder. */
 	if (!tcp_sk(sk)->packets_out)
 		ldcp_start_allow_reordering(sk);
 	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)
 		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_FULL);
 	else if (marked)
-		ldcp_start_end(sk, ca, ldcp_start_used_q24(sk, ca),
-			       LDCP_C_START_MARKED);
+		ldcp_start_end(sk, ca, ldcp_start_used_q24(sk, ca), LDCP_C_START_MARKED);
 }
 
-/* Whether this is a first-RTT data segment with low priority. TCP's own fields show it:
- * ldcp_start_init() has set reordering to 1, only a SYN is acknowledged, and cwnd is IW.
- */
-static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
-			      const struct sk_buff *skb)
+/* First-RTT data, by TCP's own fields: reordering is 1, and only the SYN is acknowledged. */
+static bool ldcp_is_first_rtt(const struct tcp_sock *tp, const struct sk_buff *skb)
 {
 	const struct tcphdr *th = tcp_hdr(skb);
 	u32 seq = ntohl(th->seq);
@@ -159,14 +137,11 @@ static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
 	if (!len || hpcc_peek(tp->reordering) != 1 ||
 	    hpcc_peek(tp->bytes_acked) > 1 || before(seq, hpcc_peek(tp->snd_nxt)))
 		return false;
-	/* sendmsg() can send segments before it has copied all data: the end of the queue is the
-	 * end of the message only with PSH or FIN.
-	 */
+	/* sendmsg() may send before it has copied all data: only PSH or FIN ends a message. */
 	last = (th->psh || th->fin) && end == hpcc_peek(tp->write_seq);
 	/* The peer's window may be smaller than IW: in a SYN it is at most 64 KB. */
 	last |= snd_una + hpcc_peek(tp->snd_wnd) - end < mss;
-	return ldcp_is_low_priority(end - snd_una,
-				    hpcc_peek(tp->snd_cwnd) * mss, last);
+	return ldcp_is_low_priority(end - snd_una, hpcc_peek(tp->snd_cwnd) * mss, last);
 }
 
 /* Clear ECT, if it is set. The header is not shared: TCP has just created it. */
@@ -184,7 +159,6 @@ static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
 	return true;
 }
 
-/* Whether a signature covers the header: TCP-MD5, TCP-AO. */
 static bool ldcp_is_signed(const struct tcphdr *th)
 {
 	u32 pos = 0;
@@ -194,11 +168,9 @@ static bool ldcp_is_signed(const struct tcphdr *th)
 }
 
 /* A receiver delays the ACK of a single packet by up to 40 ms, unless the sender reports a small
- * window with CWR. AccECN uses that flag differently: there PSH is set, and the ACK leaves when the
- * application reads the segment.
- *
- * A window of one segment is not the only case: two segments may be in flight when the ACK of the
- * first reduces the window to one, and then the receiver gets only the second.
+ * window with CWR. With AccECN PSH is set, and the ACK leaves when the application reads the
+ * segment. ldcp_prompt_cwnd is above one: with two segments in flight, the first ACK may set cwnd
+ * to one.
  */
 static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 {
@@ -218,8 +190,7 @@ static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 /* Whether the packet is as TCP created it, without changes by a tunnel or IPsec. */
 static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 {
-	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
-					       ipv6_hdr(skb)->nexthdr;
+	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
 
 	return protocol == IPPROTO_TCP;
 }
@@ -227,21 +198,16 @@ static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 /**
  * ldcp_local_out() - netfilter hook of outgoing packets
  * @priv: unused
- * @skb: packet
+ * @skb: packet; with IPv6 extension headers it stays ECN-capable, which is safe
  * @state: state of the hook
- *
- * With IPv6 extension headers a packet stays ECN-capable, which is safe.
- *
  * Return: NF_ACCEPT, always.
  */
-unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
-			    const struct nf_hook_state *state)
+unsigned int ldcp_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct sock *sk = skb->sk;
 
-	/* Check the callbacks only, and do not read icsk_ca_priv: a qdisc on a VRF device sends
-	 * segments through here without the socket lock, and setsockopt(TCP_CONGESTION) may replace
-	 * icsk_ca_priv concurrently.
+	/* Do not read icsk_ca_priv: a qdisc on a VRF device sends segments through here without the
+	 * socket lock, and setsockopt(TCP_CONGESTION) may replace icsk_ca_priv.
 	 */
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM ||
