@@ -11,15 +11,13 @@ static DEFINE_PER_CPU(u64[HPCC_COUNTERS_MAX], hpcc_spare_counters);
 /**
  * hpcc_counters_init() - counters of a new namespace, all 0
  * @counters: filled in
- *
  * Context: may sleep.
  * Return: 0 or -ENOMEM.
  */
 int hpcc_counters_init(struct hpcc_counters *counters)
 {
 	counters->retired = NULL;
-	counters->value = __alloc_percpu(sizeof(u64) * HPCC_COUNTERS_MAX,
-					 __alignof__(u64));
+	counters->value = __alloc_percpu(sizeof(u64) * HPCC_COUNTERS_MAX, __alignof__(u64));
 	return counters->value ? 0 : -ENOMEM;
 }
 EXPORT_SYMBOL_GPL(hpcc_counters_init);
@@ -39,8 +37,6 @@ EXPORT_SYMBOL_GPL(hpcc_counters_retire);
  * hpcc_counters_read() - sum of a counter over all CPUs
  * @counters: the namespace's
  * @what: index
- *
- * Return: the number.
  */
 u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what)
 {

@@ -8,18 +8,13 @@
 
 #define HPCC_COUNTERS_MAX	64
 
-/**
- * struct hpcc_counters - counters of a network namespace
- * @value: per-CPU, indexed by the module's enum; read once, under RCU
- * @retired: old @value, while the namespace is removed
- *
- * Kernel sockets hold no reference to their namespace. Another subsystem's exit handler may close
- * them after ours has run. So the counters are removed in two steps with an RCU grace period
- * between them. After the first step sockets use spare counters that are never shown.
+/* Counters of a network namespace. Kernel sockets hold no reference to their namespace, and may be
+ * closed after our exit handler. So the counters are removed in two steps with an RCU grace period
+ * between them. After the first step sockets use spare counters.
  */
 struct hpcc_counters {
-	u64 __percpu *value;
-	u64 __percpu *retired;
+	u64 __percpu *value;	/* per-CPU, indexed by the module's enum; read once, under RCU */
+	u64 __percpu *retired;	/* old @value, while the namespace is removed */
 };
 
 int hpcc_counters_init(struct hpcc_counters *counters);
@@ -28,25 +23,14 @@ u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what);
 void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 			 u32 nr, const struct hpcc_counters *counters);
 
-/**
- * hpcc_counters_free() - second step of the removal
- * @counters: hpcc_counters_retire() was called a grace period ago
- */
+/* Second step of the removal, a grace period after hpcc_counters_retire(). */
 static inline void hpcc_counters_free(struct hpcc_counters *counters)
 {
 	free_percpu(counters->retired);
 }
 
-/**
- * hpcc_counters_add() - add to a counter
- * @counters: the namespace's
- * @what: index
- * @n: number to add
- *
- * Context: RCU read side, as in netfilter hooks.
- */
-static inline void hpcc_counters_add(const struct hpcc_counters *counters,
-				     u32 what, u32 n)
+/* Add to a counter. RCU read side, as in netfilter hooks. */
+static inline void hpcc_counters_add(const struct hpcc_counters *counters, u32 what, u32 n)
 {
 	this_cpu_add(READ_ONCE(counters->value)[what], n);
 }

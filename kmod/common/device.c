@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * B and T of a connection from local data: B is the speed of its egress device, T is its minimum
- * RTT.
+ * B and T of a connection: B is the speed of its egress device, T is its minimum RTT.
  *
  * ethtool needs RTNL, and init() may run in a softirq. So a notifier, which holds RTNL, stores the
  * speeds, and init() reads them.
@@ -21,29 +20,20 @@
 #include "setup.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
-/* True during the setup of existing namespaces. A namespace that is created at this time may read
- * it too; then its work item registers the notifier.
+/* True during the setup of existing namespaces. One created meanwhile may also use its work item.
  */
 static bool hpcc_device_loading;
 
-/* Maximum speed of a device: 10 Tbit/s. A larger value is ignored. */
+/* 10 Tbit/s. A larger value is ignored. */
 #define HPCC_MBPS_MAX	10000000
 
-/**
- * struct hpcc_devices - devices of a namespace
- * @speeds: Mbit/s as xarray values, by ifindex; written under RTNL, read under RCU
- * @notifier: writes @speeds
- * @work: registers @notifier if that cannot be done immediately
- * @net: the namespace, which exists longer than this structure
- * @registered: @notifier is registered; written by @work or before this structure is published,
- *	read after @work ended
- */
+/* Devices of a namespace. @registered is written by @work or before publication. */
 struct hpcc_devices {
-	struct xarray		speeds;
-	struct notifier_block	notifier;
-	struct work_struct	work;
-	struct net		*net;
-	bool			registered;
+	struct xarray		speeds;		/* Mbit/s, by ifindex; RTNL to write, RCU to read */
+	struct notifier_block	notifier;	/* writes @speeds */
+	struct work_struct	work;		/* registers @notifier if init must not */
+	struct net		*net;		/* exists longer than this structure */
+	bool			registered;	/* of @notifier; read after @work ended */
 };
 
 static struct hpcc_setup hpcc_device_setup;
@@ -72,8 +62,7 @@ static void hpcc_device_note(struct net_device *dev)
 		xa_erase(speeds, dev->ifindex);
 }
 
-static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
-			     void *ptr)
+static int hpcc_device_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
 
@@ -105,7 +94,6 @@ static u32 hpcc_device_mbps(const struct net *net, int ifindex)
  * @sk: connected socket, under its lock
  * @mbps: configured value, Mbit/s; 0: the speed of the egress device of the socket's route, or
  *	HPCC_DEFAULT_MBPS if it is unknown
- *
  * Return: bytes/s.
  */
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
@@ -115,8 +103,7 @@ u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
 	if (!mbps) {
 		rcu_read_lock();
 		dst = __sk_dst_get((struct sock *)sk);
-		mbps = dst ? hpcc_device_mbps(sock_net(sk), dst->dev->ifindex) :
-			     HPCC_DEFAULT_MBPS;
+		mbps = dst ? hpcc_device_mbps(sock_net(sk), dst->dev->ifindex) : HPCC_DEFAULT_MBPS;
 		rcu_read_unlock();
 	}
 	return (u64)mbps * (1000000 / BITS_PER_BYTE);
@@ -127,7 +114,6 @@ EXPORT_SYMBOL_GPL(hpcc_host_rate);
  * hpcc_base_rtt_ns() - T
  * @sk: socket, under its lock
  * @configured_ns: configured value; 0: the minimum RTT of the connection
- *
  * Return: ns.
  */
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
@@ -137,28 +123,20 @@ u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 
 	if (configured_ns)
 		return configured_ns;
-	/* For an RTT below 1 us TCP stores one jiffy in the minimum RTT, but not in srtt_us, whose
-	 * unit is us / 8.
-	 */
+	/* For an RTT below 1 us TCP sets the minimum RTT to a jiffy, but not srtt_us (us / 8). */
 	if (tp->srtt_us && tp->srtt_us < 8)
 		return HPCC_T_MIN_NS;
 	if (rtt_us == ~0U || !rtt_us)
 		return HPCC_T_DEFAULT_NS;
-	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, HPCC_T_MIN_NS,
-		       HPCC_T_MAX_NS);
+	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, HPCC_T_MIN_NS, HPCC_T_MAX_NS);
 }
 EXPORT_SYMBOL_GPL(hpcc_base_rtt_ns);
 
 /**
  * hpcc_starts_at_line_rate() - whether B * T may be sent before the first ACK
  * @sk: socket, under its lock, at the end of its handshake
- * @configured_ns: configured T; 0: the minimum RTT of the connection
- * @longest_ns: maximum T that the handshake may set
- *
- * The peer controls the duration of the handshake, and so the size of B * T. A configured T is
- * trusted.
- *
- * Return: true if T is configured, or not above @longest_ns.
+ * @configured_ns: configured T, which is trusted; 0: the minimum RTT of the connection
+ * @longest_ns: maximum T from a handshake, because the peer controls its duration
  */
 bool hpcc_starts_at_line_rate(const struct sock *sk, u32 configured_ns, u32 longest_ns)
 {
@@ -169,8 +147,7 @@ EXPORT_SYMBOL_GPL(hpcc_starts_at_line_rate);
 /* Register the notifier. It is also called for existing devices. */
 static int hpcc_device_register(struct hpcc_devices *devices)
 {
-	int err = register_netdevice_notifier_net(devices->net,
-						  &devices->notifier);
+	int err = register_netdevice_notifier_net(devices->net, &devices->notifier);
 
 	devices->registered = !err;
 	return err;
@@ -235,9 +212,7 @@ static struct hpcc_setup hpcc_device_setup = {
 };
 
 /**
- * hpcc_device_init() - start to track device speeds
- *
- * The speeds of existing devices are known a moment later, when RTNL is free.
+ * hpcc_device_init() - start to track device speeds; existing devices follow when RTNL is free
  */
 void __init hpcc_device_init(void)
 {

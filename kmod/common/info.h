@@ -1,35 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Values of a connection for ss and getsockopt(TCP_CC_INFO), in the attribute of bbr, which these
- * tools support.
- */
+/* Values of a connection for ss and getsockopt(TCP_CC_INFO), in the attribute of bbr. */
 #ifndef _HPCC_COMMON_INFO_H
 #define _HPCC_COMMON_INFO_H
 
 #include <linux/inet_diag.h>
 #include <linux/math64.h>
 
-/**
- * hpcc_info_is_wanted() - whether the caller requests that attribute
- * @ext: argument of tcp_congestion_ops::get_info
- *
- * inet_diag has only the bit of the Vegas attribute for this.
- */
+/* Whether get_info's caller requests the attribute: inet_diag has only the bit of Vegas for it. */
 static inline bool hpcc_info_is_wanted(u32 ext)
 {
 	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1));
 }
 
-/**
- * hpcc_info_put() - write the attribute
- * @info: result
- * @attr: its type
- * @bw: bw, bytes/s
- * @rtt_ns: min_rtt, rounded up to us
- * @pacing_gain: pacing_gain, 1/256
- * @cwnd_gain: cwnd_gain, 1/256
- *
- * Return: its length.
- */
+/* Write the attribute: min_rtt is rounded up to us, the unit of the gains is 1/256. */
 static inline size_t hpcc_info_put(union tcp_cc_info *info, int *attr, u64 bw, u64 rtt_ns,
 				   u64 pacing_gain, u64 cwnd_gain)
 {

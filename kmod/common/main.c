@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * hpcc_common: code that the congestion controls of this project share. It does nothing by itself;
- * modprobe loads it with tcp_hpcc or tcp_ldcp.
- */
+/* hpcc_common: code that tcp_hpcc and tcp_ldcp share; modprobe loads it with them. */
 #include <linux/module.h>
 
 #include "device.h"

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Length of bursts, and departure time of the next packet.
- *
- * Context: socket lock, except for hpcc_pace_first().
- */
+/* Length of bursts, and departure time of the next packet. Under the socket lock. */
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <net/tcp.h>
@@ -51,12 +47,8 @@ EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
 /**
  * hpcc_stamped_follow() - record segments without data that were sent since the last call
- * @tp: socket
+ * @tp: socket; call this before its first data, which move tcp_wstamp_ns into the future
  * @stamped: departure times
- *
- * Their TSval is assumed to be tcp_wstamp_ns, the time at which the next data may leave. Call this
- * before the first data of a connection: these data move tcp_wstamp_ns into the future, but the
- * ACK of the handshake has already left.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -70,8 +62,8 @@ void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped
 EXPORT_SYMBOL_GPL(hpcc_stamped_follow);
 
 /* The earliest departure time of the next packet that PAWS accepts. A segment without data leaves
- * immediately, but its TSval is the time at which the next data may leave. PAWS drops a segment
- * whose TSval is two or more ticks older than that of an earlier segment.
+ * immediately, with the TSval of the next data. PAWS drops a segment whose TSval is two or more
+ * ticks older than that of an earlier segment.
  */
 static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -87,9 +79,8 @@ static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
  * @stamped: departure times of segments without data
  * @ns: time, ns of CLOCK_MONOTONIC; the next packet leaves later if PAWS would drop it
  *
- * If fq paces, it sorts the packets of a flow by departure times from tcp_wstamp_ns. With an
- * earlier time the next packet would overtake packets in fq, so with fq tcp_wstamp_ns only
- * increases.
+ * fq sorts the packets of a flow by departure times. With an earlier time the next packet would
+ * overtake packets in fq, so with fq tcp_wstamp_ns only increases.
  */
 void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 {
@@ -100,22 +91,17 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 	tp->tcp_wstamp_ns = ns;
 	/* A queued timer holds a reference to the socket; the restarted timer takes it over. */
 	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
 /**
  * hpcc_pacing_restore() - undo hpcc_cap_bursts() and hpcc_pacing_begin()
- * @sk: socket
+ * @sk: socket; a packet that waits in TCP leaves now, or when SO_MAX_PACING_RATE allows it
  * @burst: its limits
  * @stamped: for hpcc_pace_at()
- *
- * Reno does not pace, and the route limits its bursts. A packet that waits in TCP leaves now, or
- * when SO_MAX_PACING_RATE allows it. A packet that waits in fq keeps its departure time.
  */
-void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
-			 struct hpcc_stamped *stamped)
+void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst, struct hpcc_stamped *stamped)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 latest_ns = tp->tcp_clock_cache + hpcc_app_gap_ns(sk);
@@ -132,24 +118,19 @@ void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
 
 /**
- * hpcc_cap_bursts() - limit the length of bursts
- * @sk: socket
+ * hpcc_cap_bursts() - limit the length of bursts: a burst queues in the NIC, and adds to the RTT
+ * @sk: socket; a route change resets its sk_gso_max_segs
  * @burst: its limits
  * @cwnd: window, segments
  * @tight: limit a burst to @cwnd >> HPCC_BURST_SHIFT, and ignore @burst->least
- *
- * A burst queues in the sender's own NIC, which increases the RTT, so it is at most a small part of
- * the window. A route change resets sk_gso_max_segs.
  */
-void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
-		     bool tight)
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd, bool tight)
 {
 	u32 part = cwnd >> HPCC_BURST_SHIFT;
 	u32 segs;
 
 	if (!tight)
-		part = max(part, min_t(u32, cwnd >> HPCC_BURST_PART_SHIFT,
-				       burst->least));
+		part = max(part, min_t(u32, cwnd >> HPCC_BURST_PART_SHIFT, burst->least));
 	segs = clamp_t(u32, part, 1, burst->segs);
 
 	if (sk->sk_gso_max_segs == segs)
@@ -160,7 +141,7 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 }
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
 
-/* Slow path of hpcc_pace_first(). */
+/* Slow path of hpcc_pace_first(), perhaps without the socket lock. */
 void __hpcc_pace_first(struct sock *sk, u32 bytes)
 {
 	unsigned long rate = READ_ONCE(sk->sk_pacing_rate);
@@ -172,9 +153,7 @@ void __hpcc_pace_first(struct sock *sk, u32 bytes)
 }
 EXPORT_SYMBOL_GPL(__hpcc_pace_first);
 
-/* The time of two bursts at the socket's pacing rate, the maximum wait of a packet. (The last burst
- * may have been twice as long as the next ones.)
- */
+/* The maximum wait of a packet: the time of two bursts, as the last one may have been longer. */
 static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 {
 	const struct sock *sk = (const struct sock *)tp;
@@ -191,16 +170,13 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * @R_before: rate from which the interval was computed, in any unit
  * @R: rate now, in the same unit, not 0
  *
- * The departure time of the next packet was computed from R when the last packet left. With few
- * packets per T this causes a large delay in the control loop, and many flows with small windows
- * would oscillate together.
- *
- * A peer can reduce R by a large factor, and often. So the interval is limited to the time of two
- * bursts at the new rate, before the quotient can exceed 64 bits. If SO_MAX_PACING_RATE determines
- * the interval, it does not change.
+ * TCP computed the next departure time from R when the last packet left. With few packets per T
+ * this causes a large delay in the control loop, and many flows with small windows would oscillate
+ * together. A peer can reduce R by a large factor, and often: so the interval is at most the time
+ * of two bursts at the new rate, also if the quotient exceeds 64 bits. An interval from
+ * SO_MAX_PACING_RATE does not change.
  */
-void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
-			    u64 R)
+void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before, u64 R)
 {
 	const struct sock *sk = (const struct sock *)tp;
 	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);

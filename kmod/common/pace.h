@@ -5,31 +5,20 @@
 
 #include <net/tcp.h>
 
-/**
- * struct hpcc_burst - limits of bursts; socket lock
- * @segs: maximum, segments; the maximum is also cwnd >> HPCC_BURST_SHIFT, but at least @least
- * @saved_gso_segs: sk_gso_max_segs from the route
- * @least: segments that a burst may always have, within the limit of HPCC_BURST_PART_SHIFT
- * @paced: hpcc_pacing_begin() enabled pacing in TCP
- */
+/* Limits of bursts; socket lock. */
 struct hpcc_burst {
-	u16 segs;
-	u16 saved_gso_segs;
-	u16 least;
-	bool paced;
+	u16 segs;		/* maximum; also cwnd >> HPCC_BURST_SHIFT, but >= @least */
+	u16 saved_gso_segs;	/* sk_gso_max_segs from the route */
+	u16 least;		/* always allowed, up to HPCC_BURST_PART_SHIFT */
+	bool paced;		/* hpcc_pacing_begin() enabled pacing in TCP */
 };
 
-/**
- * struct hpcc_stamped - departure times of segments that are not paced; socket lock
- * @ns: latest departure time in their TSval
- * @pure: number of segments without data sent so far
- */
+/* Departure times of segments that are not paced; socket lock. */
 struct hpcc_stamped {
-	u64 ns;
-	u32 pure;
+	u64 ns;		/* latest departure time in their TSval */
+	u32 pure;	/* number of segments without data sent so far */
 };
 
-/* A burst is at most cwnd >> HPCC_BURST_SHIFT. */
 #define HPCC_BURST_SHIFT	5
 
 /* struct hpcc_burst.least cannot make a burst longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1. */
@@ -39,41 +28,25 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs);
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 
-/**
- * hpcc_stamped_add() - a segment leaves without pacing, with the TSval of tcp_wstamp_ns
- * @tp: socket
- * @stamped: departure times
- *
- * The latest time counts: each call of hpcc_pace_at() may move tcp_wstamp_ns back by a tick.
- */
+/* A segment leaves with the TSval of tcp_wstamp_ns; hpcc_pace_at() may move that back by a tick. */
 static inline void hpcc_stamped_add(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
 	stamped->ns = max(stamped->ns, tp->tcp_wstamp_ns);
 }
 
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
-void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
-			 struct hpcc_stamped *stamped);
-void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
-		     bool tight);
+void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst, struct hpcc_stamped *stamped);
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd, bool tight);
 void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns);
-void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
-			    u64 R);
+void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before, u64 R);
 
 /* TCP does not pace a connection's first segments: tcp_update_skb_after_send(). */
 #define HPCC_UNPACED_SEGS	10
 
 void __hpcc_pace_first(struct sock *sk, u32 bytes);
 
-/**
- * hpcc_pace_first() - also pace the first segments of a connection
- * @sk: socket
- * @bytes: length of the departing packet
- *
- * Otherwise a window at the host's rate would keep HPCC_UNPACED_SEGS segments in the host's own
- * queue for a round trip, and a new W has no effect on them.
- *
- * Context: LOCAL_OUT; without the socket lock if packets were queued before this hook; then two
+/* Also pace the first segments: otherwise a window at the host's rate would keep HPCC_UNPACED_SEGS
+ * segments in the host's own queue, out of reach of a new W. LOCAL_OUT; without the socket lock two
  * callers may count only one packet.
  */
 static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
@@ -82,14 +55,7 @@ static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
 		__hpcc_pace_first(sk, bytes);
 }
 
-/**
- * hpcc_app_gap_ns() - time of a segment at SO_MAX_PACING_RATE
- * @sk: socket
- *
- * As in TCP, only the payload counts.
- *
- * Return: ns; 0 if the application has set no rate.
- */
+/* Time of a segment at SO_MAX_PACING_RATE, or 0. As in TCP, only the payload counts. */
 static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 {
 	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
@@ -99,24 +65,15 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 	return div64_ul((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, max_rate);
 }
 
-/**
- * hpcc_pacing_no_credit() - pace the packets that this ACK releases
- * @tp: socket
- * @burst: its limits
- * @rs: rate sample of the ACK; snd_cwnd is not updated yet
- *
- * If a packet leaves after its pacing time, TCP gives a credit: it shortens the next gap by up to
- * half, to compensate for late timers. This function removes the credit if the packet was late
- * because it waited for an ACK. Otherwise packet trains would keep their shape, and the pauses
- * between them would reduce the throughput permanently. TCP does not send less than a burst, so a
- * window is used up when no further burst fits.
+/* Pace the packets that this ACK releases; snd_cwnd is not updated yet. If a packet leaves after
+ * its pacing time, TCP shortens the next gap by up to half, to compensate for late timers. If the
+ * packet waited for an ACK, this credit would keep the shape of packet trains, and the pauses
+ * between them would reduce the throughput. TCP sends no less than a burst.
  */
-static inline void hpcc_pacing_no_credit(struct tcp_sock *tp,
-					 const struct hpcc_burst *burst,
+static inline void hpcc_pacing_no_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 					 const struct rate_sample *rs)
 {
-	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs,
-			 burst->segs);
+	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs, burst->segs);
 
 	if (rs->prior_in_flight + segs > tcp_snd_cwnd(tp))
 		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);

@@ -3,9 +3,9 @@
  * The window that a receiver offers in the first round trip.
  *
  * TCP's first window is at most 64 KB, the maximum in a SYN, and grows by two segments for each
- * segment received. A sender that starts with W_init = B * T must then wait for a round trip if B *
- * T is more than 64 KB (for example at 100 Gb/s and 5 us). So both ends, which have the same
- * W_init, open the window at the start of a connection, as far as the receive buffer allows.
+ * segment received. A sender with a larger W_init = B * T (for example at 100 Gb/s and 5 us) must
+ * then wait for a round trip. So both ends, which have the same W_init, open the window at the
+ * start of a connection, as far as the receive buffer allows.
  */
 #include <net/tcp.h>
 
@@ -23,8 +23,7 @@
 void hpcc_open_window(struct sock *sk, u64 W_init_bytes)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 most = min3(W_init_bytes, (u64)tp->window_clamp,
-			(u64)max(tcp_full_space(sk), 0));
+	u64 most = min3(W_init_bytes, (u64)tp->window_clamp, (u64)max(tcp_full_space(sk), 0));
 
 	/* On 7.2 rcv_ssthresh starts above 64 KB, the maximum in the handshake. */
 	if (most < min_t(u32, tp->rcv_wnd, U16_MAX) + 2 * (u64)tp->advmss)

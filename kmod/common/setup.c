@@ -5,8 +5,7 @@
  * "ip route ... congctl hpcc" holds RTNL while it waits for modprobe. register_pernet_subsys()
  * takes pernet_ops_rwsem, and genl_register_family() takes cb_lock. The creation and the removal of
  * a network namespace hold the first while they wait for RTNL; a generic netlink request holds the
- * second. So init never waits for these locks without a limit: it registers the congestion control,
- * and a work item does the rest. Until then new connections run the classic response.
+ * second. So init never waits for these locks without a limit: a work item takes them.
  *
  * A script that calls modprobe expects /proc/sys/net to be complete when modprobe returns. So init
  * waits for the work item
@@ -54,7 +53,6 @@ static void hpcc_setup_work(struct work_struct *work)
 /**
  * hpcc_setup_begin() - start a module's registrations in the background
  * @setup: the module's
- *
  * Context: a module's init; does not sleep.
  */
 void hpcc_setup_begin(struct hpcc_setup *setup)
@@ -68,7 +66,6 @@ EXPORT_SYMBOL_GPL(hpcc_setup_begin);
 /**
  * hpcc_setup_wait() - wait for the registrations as long as this is safe
  * @setup: the module's, whose congestion control is registered
- *
  * Context: a module's init; sleeps. A signal that kills the caller ends the wait.
  */
 void hpcc_setup_wait(struct hpcc_setup *setup)
@@ -90,11 +87,8 @@ EXPORT_SYMBOL_GPL(hpcc_setup_wait);
 /**
  * hpcc_setup_end() - undo a module's registrations
  * @setup: the module's; no longer in use
- *
- * No task waits for a module that is being removed: a request to load it fails during this time. So
- * this may wait for all locks.
- *
- * Context: a module's exit; sleeps.
+ * Context: a module's exit. May wait for all locks: a request to load a module that is being
+ * removed fails, and does not wait.
  */
 void hpcc_setup_end(struct hpcc_setup *setup)
 {
@@ -106,7 +100,6 @@ EXPORT_SYMBOL_GPL(hpcc_setup_end);
 
 /**
  * hpcc_setup_init() - create the workqueue
- *
  * Return: 0 or -ENOMEM.
  */
 int __init hpcc_setup_init(void)

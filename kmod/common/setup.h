@@ -6,24 +6,15 @@
 #include <linux/completion.h>
 #include <linux/workqueue.h>
 
-/**
- * struct hpcc_setup - registrations of a module after it is loaded
- * @name: of the module, for the kernel log
- * @up: registers everything, or nothing on error. Returns 0 or a negative error
- * @down: undoes @up
- * @work: calls @up, and again after a second if it failed
- * @done: @up has succeeded
- * @is_up: @up has succeeded, for readers that do not wait; written by @work, read without a lock
- * @has_failed: @up has failed before; @work only
- */
+/* Registrations of a module after it is loaded. */
 struct hpcc_setup {
-	const char		*name;
-	int			(*up)(void);
-	void			(*down)(void);
-	struct delayed_work	work;
-	struct completion	done;
-	bool			is_up;
-	bool			has_failed;
+	const char		*name;		/* of the module, for the kernel log */
+	int			(*up)(void);	/* registers all, or nothing and returns an error */
+	void			(*down)(void);	/* undoes @up */
+	struct delayed_work	work;		/* calls @up, each second until it succeeds */
+	struct completion	done;		/* @up has succeeded */
+	bool			is_up;		/* the same; read without a lock */
+	bool			has_failed;	/* @up has failed before; @work only */
 };
 
 int hpcc_setup_init(void);
@@ -32,13 +23,7 @@ void hpcc_setup_begin(struct hpcc_setup *setup);
 void hpcc_setup_wait(struct hpcc_setup *setup);
 void hpcc_setup_end(struct hpcc_setup *setup);
 
-/**
- * hpcc_setup_is_up() - whether a module has registered everything
- * @setup: the module's
- *
- * Context: any.
- * Return: true if so; then all writes of @up are visible.
- */
+/* Whether a module has registered everything; if so, all writes of @up are visible. */
 static inline bool hpcc_setup_is_up(const struct hpcc_setup *setup)
 {
 	/* Pairs with hpcc_setup_work(). */

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Parameters below net/ of each network namespace.
- *
- * A value outside its range is rejected with EINVAL; the old value is kept. For parameters of the
- * initial namespace a line in the kernel log states the range. Other namespaces may belong to
- * tenants, which must not fill the host's log or use up its rate limit.
+ * Parameters below net/ of each network namespace. A value outside its range is rejected with
+ * EINVAL. Only the initial namespace logs the range: tenants must not fill the host's log.
  */
 #include <linux/err.h>
 #include <linux/export.h>
@@ -13,9 +10,8 @@
 
 #include "sysctl.h"
 
-static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
-			      int write, void *buffer, size_t *lenp,
-			      loff_t *ppos)
+static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table, int write, void *buffer,
+			      size_t *lenp, loff_t *ppos)
 {
 	const struct hpcc_sysctl_desc *desc = table->extra1;
 	unsigned int value = READ_ONCE(*(unsigned int *)table->data);
@@ -30,8 +26,7 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 	err = proc_douintvec(&shadow, write, buffer, lenp, ppos);
 	if (err || !write)
 		return err;
-	if ((value < desc->min || value > desc->max) &&
-	    !(desc->zero && !value)) {
+	if ((value < desc->min || value > desc->max) && !(desc->zero && !value)) {
 		if (table->extra2)
 			pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
 					      (const char *)table->extra2,
@@ -57,13 +52,11 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
  * @list: the parameters, constant
  * @nr: number of parameters
  * @values: structure with the values of the parameters
- *
  * Context: may sleep.
  * Return: 0 or -ENOMEM.
  */
-int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net,
-			     const char *path, const struct hpcc_sysctl_desc *list,
-			     u32 nr, void *values)
+int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net, const char *path,
+			     const struct hpcc_sysctl_desc *list, u32 nr, void *values)
 {
 	struct ctl_table *table;
 	u32 i;
@@ -97,7 +90,6 @@ EXPORT_SYMBOL_GPL(hpcc_sysctl_dir_register);
 /**
  * hpcc_sysctl_dir_unregister() - remove the files
  * @dir: set by hpcc_sysctl_dir_register()
- *
  * Context: may sleep.
  */
 void hpcc_sysctl_dir_unregister(struct hpcc_sysctl_dir *dir)
