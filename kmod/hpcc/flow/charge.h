@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection's memory is charged to the memory cgroup of its socket.
- *
- * Most of this memory is allocated in softirq, where __GFP_ACCOUNT by itself charges no cgroup.
- * sk_memcg is NULL until the socket is accepted. But each socket has the cgroup of the task that
- * created it, and a child has the cgroup of its listener.
+ * A connection's memory is charged to the memory cgroup of its socket. Most of this memory is
+ * allocated in softirq, where __GFP_ACCOUNT alone charges no cgroup. sk_memcg is NULL until the
+ * socket is accepted. But each socket has the cgroup of the task that created it, and a child has
+ * the cgroup of its listener.
  */
 #ifndef _HPCC_FLOW_CHARGE_H
 #define _HPCC_FLOW_CHARGE_H
@@ -14,26 +13,16 @@
 #include <linux/sched/mm.h>
 #include <net/sock.h>
 
-/**
- * struct hpcc_charge - state between hpcc_charge_begin() and hpcc_charge_end()
- * @css: memory cgroup that is charged, with a reference; NULL: the kernel has no memory cgroups
- * @outer: active memory cgroup before hpcc_charge_begin()
- */
+/* Memory cgroups between hpcc_charge_begin() and hpcc_charge_end(). */
 struct hpcc_charge {
-	struct cgroup_subsys_state *css;
-	struct mem_cgroup *outer;
+	struct cgroup_subsys_state *css;	/* charged, with a reference; NULL: none */
+	struct mem_cgroup *outer;		/* active before hpcc_charge_begin() */
 };
 
 #if defined(CONFIG_MEMCG) && defined(CONFIG_SOCK_CGROUP_DATA)
-/**
- * hpcc_charge_begin() - charge allocations with __GFP_ACCOUNT to a socket's cgroup
- * @sk: full socket
- *
- * If memory uses cgroup version 1, this charges the root cgroup, which is not accounted: sockets
- * refer to cgroups of version 2 only.
- *
- * Context: any except hard interrupts; does not sleep.
- * Return: argument for hpcc_charge_end(), in the same context.
+/* Charge allocations with __GFP_ACCOUNT to the cgroup of a full socket, until hpcc_charge_end() in
+ * the same context. If memory uses cgroup version 1, this charges the root cgroup, which is not
+ * accounted: sockets refer to cgroups of version 2 only. Context: not hard interrupts.
  */
 static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
 {
@@ -46,10 +35,6 @@ static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
 	return charge;
 }
 
-/**
- * hpcc_charge_end() - restore the active memory cgroup
- * @charge: from hpcc_charge_begin()
- */
 static inline void hpcc_charge_end(struct hpcc_charge charge)
 {
 	if (!charge.css)

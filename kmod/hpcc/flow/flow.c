@@ -4,9 +4,8 @@
  *
  * init() creates a flow and release() destroys it, both under the socket lock. The hooks hold no
  * lock and no reference: they look up the socket's address under RCU, and a flow is freed a grace
- * period after it left the hash table. The table grows with the number of flows, and its hash has a
- * random key. Each network namespace also has an array of its own flows, so that a dump of one
- * namespace does not visit the flows of others.
+ * period after it left the hash table. Each network namespace also has an array of its own flows,
+ * so that a dump of one namespace does not visit the flows of others.
  */
 #include <linux/export.h>
 #include <linux/mm.h>
@@ -32,13 +31,13 @@ static struct kmem_cache *hpcc_flow_cache;
 static void (*hpcc_flow_free_parts)(struct hpcc_flow *flow) __read_mostly;
 void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event) __ro_after_init;
 
-/* The default limit of flows in a namespace is one flow per 64 KB of the machine's memory. A flow
- * needs 1 to 4.5 KB, which depends on its hops and on the peer's requests: in total 1/64 to 1/14 of
- * the memory. For comparison, TCP's hash table of connections has one bucket per 128 KB.
+/* Default limit of flows: one per 64 KB of the machine's memory. A flow needs 1 to 4.5 KB, which
+ * depends on its hops and on the peer's requests: in total 1/64 to 1/14 of the memory. For
+ * comparison, TCP's hash table of connections has one bucket per 128 KB.
  */
 #define HPCC_FLOW_SHIFT		16
 
-/* Check the cache lines that the comment of struct hpcc_flow describes. */
+/* The comment of struct hpcc_flow describes these cache lines. */
 static void hpcc_flow_check(void)
 {
 #define HPCC_FLOW_LINE(member)	(offsetof(struct hpcc_flow, member) / 64)
@@ -61,8 +60,6 @@ static void hpcc_flow_check(void)
 /**
  * hpcc_flow_init() - create the hash table and the cache of flows
  * @free_parts: frees the memory that a flow without users points to; softirq
- *
- * Context: sleeps.
  *
  * Return: 0 or a negative error.
  */
@@ -107,8 +104,8 @@ static u32 hpcc_max_flows_of(const struct net *net)
 	       totalram_pages() >> (HPCC_FLOW_SHIFT - PAGE_SHIFT);
 }
 
-/* Count one more flow. Return: false if the namespace has reached its limit. The root user of a
- * namespace may be a tenant, so the limit of the initial namespace applies as well.
+/* Count one more flow. Return: false if a limit is reached. The limit of the initial namespace
+ * applies to each namespace: the root user of a namespace may be a tenant.
  */
 static bool hpcc_flow_admit(const struct net *net)
 {
@@ -121,13 +118,11 @@ static bool hpcc_flow_admit(const struct net *net)
 	return false;
 }
 
-/* Free a flow that is not in the hash table. Readers that found it before may use it for an RCU
- * grace period.
- */
+/* Free a flow that is not in the hash table, after the last readers that found it there. */
 static void hpcc_flow_forget(struct hpcc_flow *flow)
 {
 	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
-	/* netlink.c may still use the flow: dead stops it from following sk. */
+	/* netlink.c may still use the flow: @dead prevents the use of @sk. */
 	spin_lock_bh(&flow->lock);
 	flow->dead = true;
 	spin_unlock_bh(&flow->lock);
@@ -139,8 +134,8 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
  * @sk: its socket
  * @size: bytes
  *
- * Context: socket lock or RCU read side, with a reference to @sk; does not sleep.
- * Return: the memory, zeroed and charged to the socket's cgroup, for kfree(); or NULL.
+ * Context: socket lock, or RCU read side with a reference to @sk; does not sleep.
+ * Return: zeroed memory, charged to the socket's cgroup, for kfree(); or NULL.
  */
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 {
@@ -156,8 +151,8 @@ EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
  * hpcc_flow_alloc() - allocate the state of a connection that agreed
  * @sk: its socket
  * @caps: HPCC_CAP_* of the peer
- * @kind: kind of the option that both ends carried
- * @why: set to the counter for the reason if it returns NULL
+ * @kind: kind of the option that both ends sent
+ * @why: if the function returns NULL: set to the counter of the reason
  *
  * Context: socket lock, after hpcc_charge_begin(); does not sleep.
  * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
@@ -187,11 +182,11 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_
 }
 
 /**
- * hpcc_flow_publish() - let hpcc_flow_find() find a flow from now on
+ * hpcc_flow_publish() - let hpcc_flow_find() find a flow
  * @flow: from hpcc_flow_alloc(), complete
  *
  * Context: as for hpcc_flow_alloc().
- * Return: true; or false if there is no memory, then @flow has been freed.
+ * Return: false if there is no memory: the function has freed @flow.
  */
 bool hpcc_flow_publish(struct hpcc_flow *flow)
 {
@@ -208,8 +203,8 @@ bool hpcc_flow_publish(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_flow_destroy() - take a flow out of the table and free it
- * @flow: the flow; may be NULL
+ * hpcc_flow_destroy() - remove a flow from the table and free it
+ * @flow: the flow, or NULL
  *
  * Context: socket lock; does not sleep.
  */
@@ -226,8 +221,8 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
  * hpcc_flow_find() - the flow of a socket
  * @sk: full TCP socket
  *
- * Context: RCU read side; the flow is valid until its end.
- * Return: the flow; NULL if the socket does not run hpcc or its connection did not agree.
+ * Context: RCU read side, during which the flow is valid.
+ * Return: NULL if the socket does not run hpcc or its connection did not agree.
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
@@ -236,13 +231,13 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 EXPORT_SYMBOL_GPL(hpcc_flow_find);
 
 /**
- * hpcc_flow_from() - the first flow whose number is @id or more
+ * hpcc_flow_from() - the first flow whose number is at least @id
  * @hn: state of its network namespace
- * @id: the number; set to the flow's number
+ * @id: set to the number of the flow
  *
- * Context: RCU read side; the flow is valid until its end. The flow's socket is valid under the
+ * Context: RCU read side, during which the flow is valid. The flow's socket is valid under the
  * flow's lock, if the flow is not dead.
- * Return: the flow; NULL if there are no more flows.
+ * Return: NULL if there are no more flows.
  */
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
 {
