@@ -8,12 +8,7 @@
 
 int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack);
 
-/**
- * hpcc_put_addr() - put an address into a message
- * @skb: the message
- * @type: the attribute
- * @addr: the address; an IPv4-mapped address gets 4 bytes
- */
+/* Put an address into a message. An IPv4-mapped address gets 4 bytes. */
 static inline int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_addr *addr)
 {
 	if (ipv6_addr_v4mapped(addr))
@@ -21,12 +16,7 @@ static inline int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_
 	return nla_put_in6_addr(skb, type, addr);
 }
 
-/**
- * hpcc_get_addr() - read the address of an attribute
- * @attr: an attribute that hpcc_addr_validate() accepts
- *
- * Return: the address; an IPv4 address as an IPv4-mapped one.
- */
+/* Read the address of an attribute that hpcc_addr_validate() accepts. IPv4 becomes IPv4-mapped. */
 static inline struct in6_addr hpcc_get_addr(const struct nlattr *attr)
 {
 	struct in6_addr addr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Counters of /proc/net/hpcc: index (HPCC_C_*), name in the file, meaning. A file that includes
- * this list defines COUNTER() first.
+ * Counters of /proc/net/hpcc: index (HPCC_C_*), name in the file, meaning. A file defines COUNTER()
+ * before it includes this list.
  */
 COUNTER(SYN_SENT, syn_sent, "SYN or SYN-ACK left with our option"),
 COUNTER(SYN_NO_ROOM, syn_no_room, "SYN or SYN-ACK left without our option: no space"),

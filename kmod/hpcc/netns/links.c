@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The table of links. Most carriers report bytes, and the window law needs times. So a receiver
- * needs B of each link, and the unit of its queue depth. The administrator sets both by netlink
+ * needs B and the unit of the queue depth of each link. The administrator sets both by netlink
  * (table.c).
  */
 #include <linux/bsearch.h>
@@ -12,7 +12,6 @@
 #include "netns/links.h"
 #include "netns/table.h"
 
-/* A table takes at most 1 MB. */
 #define HPCC_LINKS_MAX	65000
 
 static_assert(sizeof(struct hpcc_table) + HPCC_LINKS_MAX * sizeof(struct hpcc_known_link) <= SZ_1M);
@@ -32,7 +31,7 @@ static int hpcc_link_cmp(const void *a, const void *b)
  * @port: port_ID
  *
  * Context: RCU read side.
- * Return: the link; NULL: the table does not have it.
+ * Return: NULL if the table does not have the link.
  */
 const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port)
 {
@@ -54,8 +53,6 @@ bool hpcc_links_known(const struct net *net)
 	return rcu_access_pointer(hpcc_pernet(net)->tables[HPCC_TABLE_LINKS]);
 }
 EXPORT_SYMBOL_GPL(hpcc_links_known);
-
-/* ---- Netlink ------------------------------------------------------------------------ */
 
 /* Before 6.7 a policy cannot point to const ranges. */
 static struct netlink_range_validation

@@ -5,22 +5,16 @@
 
 #include <net/net_namespace.h>
 
-/* Some carriers use larger numbers for a node or a port that the switch does not know. */
+/* Some carriers use larger numbers for an unknown node or port. */
 #define HPCC_LINK_NODE_MAX	0xfffffe
 #define HPCC_LINK_PORT_MAX	0xfffe
 
-/**
- * struct hpcc_known_link - a link that the administrator describes
- * @bps: B in bit/s
- * @node: switch_ID
- * @port: port_ID
- * @unit: bytes per unit of queue depth
- */
+/* A link that the administrator describes. */
 struct hpcc_known_link {
-	u64 bps;
-	u32 node;
-	u16 port;
-	u16 unit;
+	u64 bps;	/* B in bit/s */
+	u32 node;	/* switch_ID */
+	u16 port;	/* port_ID */
+	u16 unit;	/* bytes per unit of queue depth */
 };
 
 const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port);

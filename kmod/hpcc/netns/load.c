@@ -29,8 +29,6 @@ struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
 
 /**
  * hpcc_is_up() - whether flows and the state of network namespaces are initialized
- *
- * Context: any.
  */
 bool hpcc_is_up(void)
 {
@@ -44,10 +42,9 @@ unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
  * hpcc_module_load() - load the module of a carrier or of receiver mode, unless it is loaded
  * @id: enum hpcc_carrier, or HPCC_MODULE_RECEIVER
  *
- * Only a process with CAP_NET_ADMIN in the initial user namespace can load the module, the same
- * condition as for the module of a congestion control. The reference makes rmmod tcp_hpcc fail
- * while modprobe runs. Otherwise rmmod would wait for this request, the request for modprobe, and
- * modprobe for rmmod.
+ * The load needs CAP_NET_ADMIN in the initial user namespace, like that of a congestion control.
+ * The reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait for this
+ * request, the request for modprobe, and modprobe for rmmod.
  *
  * Context: sleeps; the caller holds no lock that the init of a module takes.
  * Return: 0; -ENOENT if the module is not loaded.
@@ -67,8 +64,6 @@ int hpcc_module_load(unsigned int id)
  * @id: as for hpcc_module_load()
  * @attr: attribute that needs the module
  * @extack: for the error message, which names the module
- *
- * Context, return: as hpcc_module_load().
  */
 int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
@@ -82,10 +77,8 @@ int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_
 }
 
 /**
- * hpcc_where_load() - load receiver mode if it is configured
+ * hpcc_where_load() - as hpcc_module_load(), for receiver mode if it is configured
  * @where: net.hpcc.where
- *
- * Context, return: as hpcc_module_load().
  */
 int hpcc_where_load(unsigned int where)
 {

@@ -4,8 +4,8 @@
  *
  * A kernel route can name a congestion control, but has no field for other parameters. So each
  * network namespace has a short table of prefixes. An entry sets net.hpcc.where, net.hpcc.carrier
- * or both for the peers in a prefix. The longest prefix applies. The sysctls apply to peers without
- * a prefix, and to a parameter that the entry does not set.
+ * or both for the peers in a prefix. The longest prefix applies. The sysctls apply to other peers,
+ * and to a parameter that the entry does not set.
  *
  * A connection reads the table only at its SYN or SYN-ACK, and when it is established. So a linear
  * search is enough: the table (table.c) has the longest prefixes first.
@@ -25,19 +25,13 @@
 
 #define HPCC_MAPPED_LEN	96
 
-/* The route does not set the parameter: the sysctl applies. */
+/* The route does not set the parameter. */
 #define HPCC_ROUTE_OPEN	-1
 
-/**
- * struct hpcc_route - a route
- * @prefix: all bits after the first @len are 0
- * @len: length of @prefix in bits
- * @where: value as in the sysctl, or HPCC_ROUTE_OPEN
- * @carrier: value as in the sysctl, or HPCC_ROUTE_OPEN
- */
+/* A route. @where and @carrier: value as in the sysctl, or HPCC_ROUTE_OPEN. */
 struct hpcc_route {
-	struct in6_addr prefix;
-	u8 len;
+	struct in6_addr prefix;	/* all bits after the first @len are 0 */
+	u8 len;			/* bits */
 	s8 where;
 	s8 carrier;
 };
@@ -46,8 +40,6 @@ struct hpcc_route {
  * hpcc_peer_policy_for() - parameters of connections with an address
  * @net: network namespace
  * @peer: the address
- *
- * Context: any.
  */
 struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
 {
@@ -80,8 +72,6 @@ EXPORT_SYMBOL_GPL(hpcc_peer_policy_for);
 /**
  * hpcc_peer_policy_of() - parameters of a connection, by the address of its peer
  * @sk: full or request socket
- *
- * Context: any.
  */
 struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
 {
@@ -90,8 +80,6 @@ struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
 	hpcc_sock_addrs(sk, &laddr, &raddr);
 	return hpcc_peer_policy_for(sock_net(sk), &raddr);
 }
-
-/* ---- Netlink ------------------------------------------------------------------------ */
 
 /**
  * hpcc_addr_validate() - check an IPv4 or IPv6 address

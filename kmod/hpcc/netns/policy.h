@@ -7,11 +7,7 @@
 
 #include "netns/net.h"
 
-/**
- * struct hpcc_peer_policy - parameters of a connection
- * @where: as in struct hpcc_sysctls
- * @carrier: as in struct hpcc_sysctls
- */
+/* Parameters of a connection, with values as in struct hpcc_sysctls. */
 struct hpcc_peer_policy {
 	u8 where;
 	u8 carrier;

@@ -36,8 +36,6 @@ static struct hpcc_table *hpcc_table_alloc(const struct hpcc_table_type *type, u
 	return table;
 }
 
-/* ---- Requests that change a table ------------------------------------------------ */
-
 static int hpcc_table_parse(const struct hpcc_table_type *type, void *entry,
 			    const struct nlattr *nest, bool del, struct netlink_ext_ack *extack)
 {
@@ -101,8 +99,8 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 	return ERR_PTR(err);
 }
 
-/* Merge @change into @old, or remove its entries from @old (@del). Write the result to @to, if not
- * NULL. Return: the number of entries, or -ENOENT.
+/* Merge @change into @old, or remove its entries from @old (@del). Write the result to @to, unless
+ * @to is NULL. Return: the number of entries, or -ENOENT.
  */
 static int hpcc_table_merge(const struct hpcc_table_type *type, const struct hpcc_table *old,
 			    const struct hpcc_table *change, bool del, struct hpcc_table *to)
@@ -211,8 +209,6 @@ const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1] = {
 	[HPCC_A_TABLE_ROUTE]	= { .type = NLA_NESTED },
 };
 
-/* ---- Requests that read a table ---------------------------------------------------- */
-
 static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *type,
 			  const void *entry)
 {
@@ -227,7 +223,7 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 }
 
 /**
- * hpcc_table_dump() - HPCC_CMD_LINK_GET, HPCC_CMD_ROUTE_GET
+ * hpcc_table_dump() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
  * @skb: gets a message with as many entries as fit
  * @cb: the request; args[0]: a part of the answer was sent, args[1] on: its last entry
  * @family: the netlink family
@@ -270,8 +266,8 @@ int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
 }
 
 /**
- * hpcc_tables_free() - free all tables
- * @hn: our state in a namespace that exits; there are no writers any more
+ * hpcc_tables_free() - free all tables of a namespace that exits
+ * @hn: its state; there are no writers any more
  */
 void hpcc_tables_free(struct hpcc_net *hn)
 {

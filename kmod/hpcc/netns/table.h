@@ -8,45 +8,28 @@
 
 #include "netns/net.h"
 
-/**
- * struct hpcc_table - a table of a network namespace; constant once it is published
- * @rcu: for kfree_rcu()
- * @nr: number of entries, at least one
- * @entries: sorted by struct hpcc_table_type.cmp, all different
- */
+/* A table of a network namespace; constant once it is published. */
 struct hpcc_table {
 	struct rcu_head rcu;
-	u32 nr;
-	u8 entries[] __aligned(8);
+	u32 nr;				/* number of entries, at least one */
+	u8 entries[] __aligned(8);	/* sorted by struct hpcc_table_type.cmp, all different */
 };
 
-/**
- * struct hpcc_table_type - type of the entries of a table
- * @id: index of the table in struct hpcc_net
- * @max: maximum number of entries
- * @size: bytes of an entry
- * @nest: the attribute of a message that holds an entry
- * @key_max: last attribute of an entry's key; the attributes after it are values
- * @attr_max: last attribute of an entry
- * @policy: policy for the attributes of an entry
- * @cmp: compare the keys of two entries, like memcmp()
- * @parse: fill in a zeroed entry from its attributes
- * @put: write the attributes of an entry into a message
- * @accept: called before new entries apply, may sleep; NULL: none. Return: 0 or a negative error,
- *	which rejects them
- */
+/* Type of the entries of a table. */
 struct hpcc_table_type {
 	enum hpcc_table_id id;
-	u32 max;
-	u32 size;
-	int nest;
-	int key_max;
-	int attr_max;
-	const struct nla_policy *policy;
-	int (*cmp)(const void *a, const void *b);
+	u32 max;	/* maximum number of entries */
+	u32 size;	/* bytes of an entry */
+	int nest;	/* attribute of a message that holds an entry */
+	int key_max;	/* last attribute of an entry's key; later attributes are values */
+	int attr_max;	/* last attribute of an entry */
+	const struct nla_policy *policy;		/* of the attributes of an entry */
+	int (*cmp)(const void *a, const void *b);	/* compares keys, like memcmp() */
+	/* Fills in a zeroed entry from its attributes. */
 	int (*parse)(void *entry, struct nlattr * const *attrs, bool del,
 		     struct netlink_ext_ack *extack);
 	int (*put)(struct sk_buff *skb, const void *entry);
+	/* If not NULL: called before new entries apply. An error rejects them. May sleep. */
 	int (*accept)(struct netlink_ext_ack *extack);
 };
 
