@@ -14,42 +14,26 @@
 
 struct hpcc_carrier_ops;
 
-/**
- * struct hpcc_arrival - an incoming segment under inspection
- * @skb: the segment, data at its IP header
- * @state: netfilter's state of the hook call
- * @th: TCP header of the segment
- * @opts: TCP options
- * @optlen: length of @opts
- * @thoff: offset of the TCP header
- * @carrier: carrier of @stack; NULL: the segment has none
- * @stack: a stack of telemetry behind the option
- * @stack_len: length of @stack
- */
+/* An incoming segment under inspection. */
 struct hpcc_arrival {
-	struct sk_buff *skb;
-	const struct nf_hook_state *state;
+	struct sk_buff *skb;			/* data at the IP header */
+	const struct nf_hook_state *state;	/* of the hook call */
 	struct tcphdr *th;
-	u8 *opts;
+	u8 *opts;				/* TCP options */
 	u32 optlen;
-	u32 thoff;
-	const struct hpcc_carrier_ops *carrier;
-	const u8 *stack;
+	u32 thoff;				/* offset of the TCP header */
+	const struct hpcc_carrier_ops *carrier;	/* NULL: the segment has no @stack */
+	const u8 *stack;			/* headers and telemetry of @carrier */
 	u32 stack_len;
 };
 
-/**
- * hpcc_arrival_intact() - whether a segment's checksum is right
- * @in: the segment
- *
- * Return: true also if the checksum was never computed.
- */
+/* Whether a segment's checksum is right, or was never computed. */
 static inline bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 {
 	u8 ip_summed = in->skb->ip_summed;
 	bool intact;
 
-	/* Checked already, or never computed: nf_checksum() accepts both cases, too. */
+	/* nf_checksum() accepts these two cases as well. */
 	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
 		return true;
 	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP, in->state->pf);
@@ -63,15 +47,9 @@ static inline bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 	return intact;
 }
 
-/**
- * hpcc_arrival_sock() - the socket that TCP will find for a segment
- * @in: the segment
- * @put: set to true if the caller has to drop a reference
- *
- * The look-up uses the packet's incoming device, as in TCP, so that no packet reaches a socket of
- * another VRF.
- *
- * Return: a full socket that does not listen, or NULL.
+/* The socket that TCP will find for a segment: a full socket that does not listen, or NULL. @put is
+ * set to true if the caller must drop a reference. The look-up uses the packet's incoming device,
+ * as TCP does, so that no packet reaches a socket of another VRF.
  */
 static inline struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 {
@@ -91,18 +69,10 @@ static inline struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool
 	return sk_fullsock(sk) ? sk : NULL;
 }
 
-/**
- * hpcc_ack_ok() - whether the ACK number of a segment is acceptable now
- * @flow: a flow
- * @tp: its socket
- * @in: the segment
- *
- * The rules are those of tcp_ack() and RFC 5961, section 5. The lower limit is one window before
- * snd_una, or the start of the connection if that is later. TCP increases snd_nxt only after a
- * segment has left. On a short path the segment's ACK may arrive earlier. So any number up to
- * flow->snd_end is acceptable, too, which LOCAL_OUT sets.
- *
- * Return: true if so.
+/* Whether the ACK number of a segment is acceptable, by the rules of tcp_ack() and RFC 5961,
+ * section 5. The lower limit is one window before snd_una, or the start of the connection if that
+ * is later. TCP increases snd_nxt only after a segment has left. On a short path the segment's ACK
+ * may arrive earlier. So numbers up to flow->snd_end, which LOCAL_OUT sets, are acceptable as well.
  */
 static inline bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			       const struct hpcc_arrival *in)
@@ -115,13 +85,7 @@ static inline bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_so
 	       !before(ack, hpcc_peek(tp->snd_una) - old);
 }
 
-/**
- * hpcc_ttl_ok() - whether the TTL of a packet is at least the socket's minimum
- * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
- * @in: the packet
- *
- * Return: true if so.
- */
+/* Whether the TTL of a packet is at least the socket's minimum (IP_MINTTL, IPV6_MINHOPCOUNT). */
 static inline bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 {
 	if (in->state->pf == NFPROTO_IPV4)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Outgoing segments in LOCAL_OUT: the room for options, and how to add options.
- */
+/* Outgoing segments in LOCAL_OUT: the room for options, and how to add options. */
 #include <linux/export.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -38,8 +36,6 @@ static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len
  * hpcc_segment_presence() - whether the options of a segment allow ours
  * @seg: the segment
  * @kind: TCP option kind that must be absent; HPCC_TCPOPT_EOL: none
- *
- * Return: enum hpcc_presence.
  */
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind)
 {
@@ -66,8 +62,8 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 	return HPCC_ABSENT;
 }
 
-/* Whether the IP header states the packet's length. In a super-packet above 64 KB this field
- * is 0: TCP creates such packets with BIG TCP, and also from two segments if the MTU is near 64 KB.
+/* Whether the IP header states the packet's length. This field is 0 in a super-packet above 64 KB:
+ * TCP creates such packets with BIG TCP, and also from two segments if the MTU is near 64 KB.
  */
 static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
 {
@@ -81,8 +77,6 @@ static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
  *
  * The length fields and the MTU are the limits. On its first pass through LOCAL_OUT a segment of a
  * VRF has the VRF device as its route; the socket has the real route.
- *
- * Return: bytes.
  */
 u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 {
@@ -114,11 +108,9 @@ u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 }
 
 /**
- * hpcc_segment_room() - how many option bytes fit
+ * hpcc_segment_room() - how many option bytes fit, a multiple of 4
  * @seg: the segment
  * @sk: its socket or request
- *
- * Return: bytes, a multiple of 4.
  */
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 {
@@ -130,8 +122,8 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
  * @seg: the segment
  * @what: counter
  *
- * A segment that passes LOCAL_OUT twice is counted on its first pass only. On the second pass of a
- * VRF, output device and route device are the same slave of the VRF. They are also the same for
+ * If a segment passes LOCAL_OUT twice, only its first pass counts. On the second pass of a VRF,
+ * output device and route device are the same slave of the VRF. They are also the same for
  * link-local destinations, but such segments pass LOCAL_OUT only once.
  */
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
@@ -168,7 +160,7 @@ void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 }
 EXPORT_SYMBOL_GPL(hpcc_segment_checksum);
 
-/* Update the jumbo payload option of an IPv6 packet, if it is the first option after the IPv6
+/* Update the jumbo payload option of an IPv6 packet if it is the first option after the IPv6
  * header: kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
  * options of the socket (IPV6_HOPOPTS) do not change.
  */
@@ -186,7 +178,7 @@ static void hpcc_set_jumbo_length(struct sk_buff *skb)
  * @skb: the packet, data at its IP header
  * @family: NFPROTO_IPV4 or NFPROTO_IPV6
  *
- * Updates the IPv4 checksum. If the IP header states no length, it still states none afterwards.
+ * Updates the IPv4 checksum. An IP header without a length stays without a length.
  */
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 {
@@ -209,7 +201,7 @@ EXPORT_SYMBOL_GPL(hpcc_set_ip_length);
  * hpcc_segment_put() - append options to the existing ones, and make room after the TCP header
  * @seg: the segment
  * @options: option bytes
- * @len: number of them, a multiple of 4, at most hpcc_segment_room()
+ * @len: length of @options, a multiple of 4, at most hpcc_segment_room()
  * @behind: bytes after the TCP header, a multiple of 4; the checksum does not include them yet
  *
  * Return: false if there is no memory.

@@ -9,47 +9,28 @@
 
 #include "netns/net.h"
 
-/* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
-/**
- * struct hpcc_segment - an outgoing segment under inspection
- * @skb: the segment, data at its IP header
- * @state: netfilter's state of the hook call
- * @thoff: offset of its TCP header
- * @thlen: length of its TCP header
- */
+/* An outgoing segment under inspection. */
 struct hpcc_segment {
-	struct sk_buff *skb;
-	const struct nf_hook_state *state;
-	u32 thoff;
-	u32 thlen;
+	struct sk_buff *skb;			/* data at the IP header */
+	const struct nf_hook_state *state;	/* of the hook call */
+	u32 thoff;				/* offset of the TCP header */
+	u32 thlen;				/* length of the TCP header */
 };
 
-/**
- * hpcc_segment_th() - TCP header of a segment
- * @seg: the segment
- *
- * Return: the header.
- */
 static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 {
 	return (struct tcphdr *)(seg->skb->data + seg->thoff);
 }
 
-/**
- * hpcc_segment_end() - sequence number after the segment's data
- * @seg: the segment
- */
+/* Sequence number after the segment's data. */
 static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
 {
 	return ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len - seg->thoff - seg->thlen;
 }
 
-/**
- * hpcc_is_pure() - whether a segment has no data
- * @seg: the segment
- */
+/* Whether a segment has no data. */
 static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
 {
 	return seg->skb->len == seg->thoff + seg->thlen;
@@ -58,18 +39,12 @@ static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
 /* RFC 4727 has two experimental kinds: HPCC_OPT_KIND_DEFAULT and this one. */
 #define HPCC_OPT_KIND_OTHER	254
 
-/**
- * enum hpcc_presence - whether a segment's options allow ours
- * @HPCC_ABSENT: our option may be added
- * @HPCC_PRESENT: an option of our kind is present
- * @HPCC_INCOMPATIBLE: MD5, AO or MPTCP is present, or the options are malformed
- * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges (mute.c)
- */
+/* Whether a segment's options allow ours. */
 enum hpcc_presence {
-	HPCC_ABSENT,
-	HPCC_PRESENT,
-	HPCC_INCOMPATIBLE,
-	HPCC_DUPLICATE,
+	HPCC_ABSENT,		/* our option may be added */
+	HPCC_PRESENT,		/* an option of our kind is present */
+	HPCC_INCOMPATIBLE,	/* MD5, AO or MPTCP is present, or the options are malformed */
+	HPCC_DUPLICATE,		/* a DSACK reports data that the segment acknowledges (mute.c) */
 };
 
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);
