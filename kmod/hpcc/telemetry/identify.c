@@ -7,14 +7,13 @@
  * answers only for HPCC_PATHS_ASK_S seconds after a netlink request from a process with
  * CAP_NET_ADMIN in the network namespace:
  *
- *	first netlink request		each flow gets a struct hpcc_path, and so does each new flow
+ *	first netlink request		allocate a struct hpcc_path for each flow, also for new ones
  *	telemetry begins, path changes	request the names of all links (hpcc_path_ask())
  *	path gets longer or shorter	request the missing names (hpcc_path_resize())
  *	no more netlink requests	free each struct hpcc_path
  *
  * hpcc_net.path_lock serializes netlink requests and their end. hpcc_flow.path is written under
- * hpcc_flow.lock, and read under RCU. If there is no memory for it, the flow's links have no
- * names.
+ * hpcc_flow.lock, and read under RCU. If its allocation fails, the flow's links have no names.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -31,8 +30,6 @@
 static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;
 
-/* ---- One flow ---------------------------------------------------------- */
-
 /* Clear the names from hop @known + 1 on, and request those of a path of @hops hops. */
 static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
 			  u32 known, u32 hops)
@@ -45,13 +42,12 @@ static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
 	WRITE_ONCE(path->again, hops ? hpcc_identify_again : 0);
 }
 
-/* Clear all names, and start to request them. */
 static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path)
 {
 	hpcc_path_set(flow, path, 0, READ_ONCE(flow->hops));
 }
 
-/* Give @flow a path, if it has none and names are still requested. */
+/* Allocate the path of @flow, unless it exists or names are no longer requested. */
 static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
 {
 	struct hpcc_path *path;
@@ -88,8 +84,6 @@ static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
  * hpcc_path_flow_added() - a flow was added to its namespace's array
  * @net: network namespace
  * @flow: the flow
- *
- * Context: does not sleep.
  */
 void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
@@ -117,11 +111,9 @@ void hpcc_path_ask(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_path_resize() - a path got longer or shorter
+ * hpcc_path_resize() - clear the names after the new end of a path, and request the missing ones
  * @flow: its flow
  * @hops: new number of hops
- *
- * Clear the names after the new end of the path, and request the missing ones.
  *
  * Context: LOCAL_IN.
  */
@@ -153,9 +145,7 @@ void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		WRITE_ONCE(path->identity[hpcc_slot_hop(records) - 1], get_unaligned_be64(records));
 }
 
-/* ---- All flows of a namespace ------------------------------------------ */
-
-/* Number of seconds for which flows send IDENTIFY after a netlink request. */
+/* A netlink request applies for this many seconds. */
 #define HPCC_PATHS_ASK_S	10
 
 static void hpcc_paths_each(struct hpcc_net *hn,
@@ -185,8 +175,6 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 /**
  * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
  * @net: network namespace
- *
- * Context: sleeps.
  */
 void hpcc_paths_ask(struct net *net)
 {
@@ -201,7 +189,7 @@ void hpcc_paths_ask(struct net *net)
 }
 
 /* HPCC_PATHS_ASK_S after a request: end it, or reschedule if there was a later request. The work
- * visits all flows, so it runs on an unbound workqueue, where it delays no other work of its CPU.
+ * visits all flows. So it runs on an unbound workqueue, where it delays no other work of its CPU.
  */
 static void hpcc_paths_end(struct work_struct *work)
 {
@@ -230,8 +218,6 @@ void hpcc_paths_init(struct hpcc_net *hn)
 /**
  * hpcc_paths_exit() - cancel the work that ends requests for names
  * @hn: state of a network namespace
- *
- * Context: sleeps.
  */
 void hpcc_paths_exit(struct hpcc_net *hn)
 {

@@ -7,32 +7,16 @@
 
 #include "flow/flow.h"
 
-/**
- * struct hpcc_path - names of the links of a path, and pending IDENTIFY segments
- *
- * The hooks and ack.c access these with READ_ONCE() and WRITE_ONCE(), without a lock:
- *
- * @turn: counts requests, both FORWARD and IDENTIFY
- * @left: IDENTIFY segments still to send for all links
- * @again: IDENTIFY segments to send after these, while a link has not answered
- * @identity: identity records by hop - 1
- *
- * @rcu: for kfree_rcu()
- */
+/* Names of the links of a path. The hooks and ack.c use READ_ONCE() and WRITE_ONCE(), no lock. */
 struct hpcc_path {
-	u32 turn;
-	u8 left;
-	u8 again;
-	u64 identity[HPCC_HOPS_MAX];
+	u32 turn;	/* counts requests, both FORWARD and IDENTIFY */
+	u8 left;	/* IDENTIFY segments still to send for all links */
+	u8 again;	/* IDENTIFY segments to send after these, while a link has not answered */
+	u64 identity[HPCC_HOPS_MAX];	/* identity records by hop - 1 */
 	struct rcu_head rcu;
 };
 
-/**
- * hpcc_identify_due() - whether each segment should carry a request, so that names arrive soon
- * @flow: a flow
- *
- * Context: RCU read side.
- */
+/* Whether each segment carries a request, so that names arrive soon. Context: RCU read side. */
 static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 {
 	const struct hpcc_path *path;

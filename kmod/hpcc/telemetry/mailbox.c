@@ -14,8 +14,8 @@
  * In the mailbox the index of a word is its hop. So the 4 bits of the hop hold the scale of the
  * unit: scale modulo 15, plus 1. All scales in hpcc_flow.scales differ modulo 15.
  *
- * A quiet mark is a word whose first 4 bits are 0. A newer record replaces a quiet mark, and a
- * newer quiet mark replaces a record. An echo has one record with the map of all quiet hops
+ * A quiet mark is a word whose first 4 bits are 0. The newest record or quiet mark of a hop
+ * replaces the older one. An echo has one record with the map of all quiet hops
  * (uapi/linux/hpcc.h); until then each quiet mark is stored as a map with its own hop only.
  *
  * Words for an echo are stored unchanged. All of them have the same scale, in hpcc_flow.echo.head;
@@ -30,9 +30,7 @@
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
-/* Counters wrap after 128 T, so they are ambiguous over an interval of more than half
- * of that.
- */
+/* Counters wrap after 128 T, so an interval above half of that is ambiguous. */
 static const u32 hpcc_base_age_T = 64;
 
 /* On paths of several hops: number of records of a hop that may count in a T. */
@@ -46,15 +44,13 @@ static const u32 hpcc_base_age_T = 64;
 /* A quiet mark in the mailbox. Records there contain a scale, so no record has this value. */
 #define HPCC_WORD_QUIET		1ULL
 
-/* ---- From LOCAL_IN to the algorithm -------------------------------------- */
-
 /**
  * hpcc_set_scale() - use another scale in requests from now on
  * @flow: a flow, under its socket's lock
  * @scale: the scale
  *
- * Echoes of earlier scales are still accepted. The exception is a scale that is equal to @scale
- * modulo 15: it is removed, and the mailbox is cleared.
+ * Echoes of earlier scales are still accepted, except for a scale that is equal to @scale modulo
+ * 15: this scale is removed, and the mailbox is cleared.
  */
 void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 {
@@ -91,11 +87,9 @@ static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 }
 
 /* Whether the hop's last record is too old as a baseline for @r, a record of the same link in units
- * of 2^@scale ns.
- *
- * If packets were delayed on the return path (for example, a virtual machine was stopped), the
- * counter may have wrapped since the last record, so that a newer record looks older. So @r is
- * treated as older only if the segments of the two records were sent within span_ns.
+ * of 2^@scale ns. If packets were delayed on the return path (for example, a virtual machine was
+ * stopped), the counter may have wrapped since the last record, so that a newer record looks older.
+ * So @r counts as older only if the segments of the two records were sent within span_ns.
  */
 static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 			   const struct hpcc_record *r, u32 scale)
@@ -112,10 +106,8 @@ static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
-/* Turn a record into a sample: unwrap the counters relative to the last counters that the
- * algorithm has for this hop, in units of 2^@scale ns, then convert the result to ns. A record that
- * the algorithm ignored does not change the last counters.
- *
+/* Turn a record into a sample: unwrap the counters relative to the hop's last counters, in units of
+ * 2^@scale ns, then convert the result to ns. An ignored record does not change the last counters.
  * Return: false if the record is a copy of the last record (a TSO burst copies its header), or
  * comes too soon after it. A copy is rejected even if the baseline is old: endless repetition of
  * one record is not telemetry.
@@ -136,9 +128,7 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 		hpcc_algo_forget_hop(in->algo, i + 1);
 		known = false;
 	}
-	/* The counters of another link are unrelated to the last counters: the
-	 * algorithm detects the new tag, and restarts the link.
-	 */
+	/* The counters of another link are unrelated: the algorithm detects the new tag. */
 	if (known) {
 		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
 		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
@@ -178,7 +168,6 @@ static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 	hpcc_record_unpack(word, &r);
 	if (!hpcc_sample(in, i, &r, scale, &s))
 		return false;
-	/* An ignored record does not update the baseline. */
 	if (!(hpcc_measure_link(in->algo, in->params, &s, &in->measure) &
 	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
 		in->algo->L[i].seen_us = in->now_us;
@@ -187,9 +176,7 @@ static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 	return true;
 }
 
-/* Take the record of hop @i + 1 out of the mailbox, and process it. Return: whether a sample was
- * processed.
- */
+/* Process the record of hop @i + 1 in the mailbox. Return: whether there was a sample. */
 static bool hpcc_take_word(struct hpcc_flow *flow, struct hpcc_intake *in, u32 i)
 {
 	u64 word = xchg(&flow->mail[i], 0);
@@ -320,10 +307,8 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 }
 EXPORT_SYMBOL_GPL(hpcc_echo_in);
 
-/* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
-
 /* The low 24 bits of echo.head describe all records in hpcc_flow.echo. The upper 8 bits count
- * changes, so that hpcc_echo_write() also notices a head that changed and changed back.
+ * changes: hpcc_echo_write() then also notices a head that changed and changed back.
  */
 #define HPCC_HEAD_MASK	0xffffffU
 
@@ -347,8 +332,7 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @nodes: records of the nodes of a trace, which follow the hops that @opt counts
  * @nr: number of @nodes
  *
- * For each hop this keeps the newest record or quiet mark. Identities replace load records, because
- * identities are rare.
+ * Identities replace load records, because identities are rare.
  *
  * Context: LOCAL_IN.
  */
@@ -399,9 +383,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 }
 EXPORT_SYMBOL_GPL(hpcc_forward_in);
 
-/* Add all stored quiet marks to @map, the mark of one hop. Skip the hops in @written, because the
- * echo already contains these hops.
- */
+/* Add all stored quiet marks to @map, the mark of one hop, except for hops in @written. */
 static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 written)
 {
 	u64 *records = flow->echo.records;
@@ -445,9 +427,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	for (i = 0; i < opt.hops && opt.nr < slots; i++, at++) {
 		if (at >= opt.hops)
 			at = 0;
-		/* Meanwhile another CPU may store a record of a hop that this echo already
-		 * has.
-		 */
+		/* Another CPU may store a new record of a hop that this echo already has. */
 		if (written & BIT(at) || !READ_ONCE(flow->echo.records[at]))
 			continue;
 		word = xchg(&flow->echo.records[at], 0);
@@ -498,7 +478,7 @@ EXPORT_SYMBOL_GPL(hpcc_report_write);
  * hpcc_echo_drain() - process the load records of the peer's requests, for the peer's W
  * @sk: socket, under its lock
  * @flow: its flow
- * @in: state that processes the records; its hops are set
+ * @in: state that processes the records; the function sets its hops
  * @leave: do not remove the records, so that LOCAL_OUT can echo them later
  * @bits: set to enum hpcc_ack_bits, if there were samples
  *
@@ -523,7 +503,7 @@ u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake 
 		word = leave ? READ_ONCE(flow->echo.records[i]) : xchg(&flow->echo.records[i], 0);
 		/* Pairs with hpcc_forward_in(). */
 		smp_rmb();
-		/* If the head changed, the words may belong to the new one. */
+		/* As in hpcc_echo_write(). */
 		if (!word || READ_ONCE(flow->echo.head) != head)
 			continue;
 		if (word & HPCC_WORD_HOP_MASK) {

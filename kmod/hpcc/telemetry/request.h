@@ -9,13 +9,7 @@
 #include "flow/flow.h"
 #include "telemetry/identify.h"
 
-/**
- * hpcc_request_due() - whether a request is due
- * @flow: a flow
- * @tp: its socket
- *
- * Context: RCU read side.
- */
+/* Whether a request is due. Context: RCU read side. */
 static inline bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	return READ_ONCE(flow->searching) || hpcc_identify_due(flow) ||
@@ -24,22 +18,14 @@ static inline bool hpcc_request_due(const struct hpcc_flow *flow, const struct t
 	       READ_ONCE(flow->sample_ns);
 }
 
-/**
- * hpcc_request_count() - count a request that leaves
- * @flow: a flow
- * @now_ns: time at which it leaves
- * @requests: number of requests before it
- */
+/* Count a request that leaves at @now_ns, after @requests requests. */
 static inline void hpcc_request_count(struct hpcc_flow *flow, u64 now_ns, u32 requests)
 {
 	WRITE_ONCE(flow->last_request_ns, now_ns);
 	WRITE_ONCE(flow->requests, requests + 1);
 }
 
-/**
- * hpcc_request_params() - count parameters that leave in place of a request
- * @flow: a flow
- */
+/* Count parameters that leave in place of a request. */
 static inline void hpcc_request_params(struct hpcc_flow *flow)
 {
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
