@@ -59,16 +59,14 @@ void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_unregister);
 
-/* ---- Choice of the carrier of a flow ---- */
-
 /**
  * hpcc_carrier_caps() - capabilities of a receiver
  * @net: network namespace
  * @carrier: carrier of the route to the sender
  *
  * Context: RCU read side.
- * Return: HPCC_CAP_* of all carriers whose telemetry it accepts, and HPCC_CAP_PROBES if @carrier
- * needs it.
+ * Return: HPCC_CAP_* of all carriers whose telemetry the receiver accepts, and HPCC_CAP_PROBES if
+ * @carrier needs it.
  */
 u16 hpcc_carrier_caps(const struct net *net, u8 carrier)
 {
@@ -85,8 +83,8 @@ u16 hpcc_carrier_caps(const struct net *net, u8 carrier)
 	return caps;
 }
 
-/* Return: the carrier of the connection's route, if the peer supports it and its module is loaded;
- * else the TCP option. Takes a reference to the module. Probes need SACK.
+/* Return: the carrier of the connection's route, with a reference to its module, if the peer
+ * supports the carrier and the module is loaded; else the TCP option. Probes need SACK.
  */
 static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
@@ -120,7 +118,7 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_carrier_end() - let the TCP option carry requests from now on
  * @sk: socket, under its lock
- * @flow: its flow, with another carrier, whose module may be unloaded then
+ * @flow: its flow, with another carrier, whose module may be unloaded afterwards
  *
  * Return: whether probes may continue to carry requests.
  */
@@ -135,16 +133,12 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 	return probes;
 }
 
-/* ---- Segments ---- */
-
 /**
- * hpcc_carrier_fits() - whether a trace or a stack fits into a segment
+ * hpcc_carrier_fits() - whether a trace or stack, and an option of one record, fit into a segment
  * @seg: the segment
  * @sk: its socket
  * @n: bytes of trace or stack
  * @room: bytes for options; reduced to the space beside the trace or stack
- *
- * Return: whether the trace or stack fits together with an option of one record.
  */
 bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
 {
@@ -164,7 +158,7 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_fits);
  * @opt: head of its FORWARD or IDENTIFY
  * @records: records of @opt
  *
- * Return: the carrier; NULL: the records are in the option.
+ * Return: NULL if the records are in the option.
  */
 const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *flow,
 						       const struct hpcc_arrival *in,
@@ -174,8 +168,7 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 	const struct hpcc_carrier_ops *ops;
 	int i;
 
-	/* Begin with the last row of the table: if a request is for a signal, a trace in the same
-	 * packet is not used.
+	/* Begin with the last row: if a request is for a signal, a trace in the packet is not used.
 	 */
 	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--) {
 		ops = hpcc_carrier_at(i);

@@ -16,119 +16,86 @@
 /* Capabilities of carriers with hpcc_carrier_ops.reflects. */
 #define HPCC_CAP_REFLECTS	HPCC_CAP_CSIG
 
-/**
- * struct hpcc_trace - hops of a received trace or stack
- * @ops: carrier of the trace
- * @p: data of the hops
- * @head: values that the carrier has read from the header of the trace
- * @net: network namespace
- * @hops: number of hops; negative: invalid
- * @before: number of earlier hops on the path, which wrote into the option
- * @scale: scale of the records
- * @now_ns: arrival time
- * @age_ns: time since the last trace
- */
+/* Hops of a received trace or stack. */
 struct hpcc_trace {
-	const struct hpcc_carrier_ops *ops;
-	const u8 *p;
-	const void *head;
+	const struct hpcc_carrier_ops *ops;	/* carrier of the trace */
+	const u8 *p;		/* data of the hops */
+	const void *head;	/* values that the carrier read from the header of the trace */
 	const struct net *net;
-	int hops;
-	u8 before;
-	u8 scale;
-	u64 now_ns;
-	u64 age_ns;
+	int hops;		/* negative: invalid */
+	u8 before;		/* number of earlier hops, which wrote into the option */
+	u8 scale;		/* scale of the records */
+	u64 now_ns;		/* arrival time */
+	u64 age_ns;		/* time since the last trace */
 };
 
-/**
- * struct hpcc_carrier_ops - a carrier; all members of the TCP option are 0
- * @owner: its module
- * @id: enum hpcc_carrier
- * @protocol: IP protocol of the packets for packet_in()
- * @cap: HPCC_CAP_* that the peer needs
- * @probes_only: only probes use the carrier; a probe's FORWARD has a record only if fill() is set
- * @apart: the peer's TCP does not receive probes of the carrier
- * @ipv6_only: the carrier needs IPv6
- * @needs_links: if set, a receiver announces @cap if its table of links has entries; if not set, a
- *	receiver announces @cap if its route to the sender selects the carrier
- * @reflects: requests of the carrier have a signal in place of load records; pull() stores this
- *	signal for report()
- * @sent: counter of requests that left
- * @received: counter of telemetry that was accepted
- * @ignored: counter of telemetry that was ignored
- * @unknown_link: counter of telemetry of a link that is not in the table
- * @stopped: counter of connections that changed back to the TCP option
- *
- * Functions. pull() is set if the carrier announces @cap, hop() if it calls hpcc_trace_in(),
- * report() if it @reflects, and packet_in() if it has its own @protocol. All other functions may be
- * NULL.
- *
- * Sender, under the socket lock:
- *
- * @begin: a flow begins to use the carrier
- * @acked: an ACK arrived; informed: the ACK carried telemetry
- * @rto: an RTO fired. Return: whether the carrier ends; the caller then stops it
- * @reserve: number of bytes to keep free in each data segment
- *
- * Sender, in LOCAL_OUT and LOCAL_IN:
- *
- * @fits: whether the carrier fits into a segment; limits *@room for options to what remains
- * @fill: write the record of a FORWARD, HPCC_RECORD_LEN bytes
- * @push: write options and carrier into a segment. Return: false if there is no memory
- * @report_in: process a REPORT. Return: whether it is of this carrier, valid or not
- *
- * Receiver, in LOCAL_IN; report() in LOCAL_OUT:
- *
- * @packet_in: process a packet of the carrier's protocol. Return: whether it belonged to a
- *	connection that runs hpcc; such a packet is freed
- * @outside_in: process a segment with unacceptable sequence number, but acceptable ACK number and
- *	TTL. Return: 1 if it is consumed; 0 if it is counted as invalid; -ENOENT if the carrier does
- *	not use it
- * @carries: whether the carrier, not the option, has the records of a request
- * @pull: store the carrier's records. The records of the option fit (hpcc_opt_misfits()), unless
- *	@reflects
- * @hop: make a load record of hop nr of a trace. Return: 0, -EINVAL, or -ENOENT if its link is
- *	unknown
- * @report: return the record of a REPORT that reflects a signal
+/* A carrier. All members of the TCP option are 0. @pull is set if the carrier announces @cap, @hop
+ * if it calls hpcc_trace_in(), @report if it @reflects, and @packet_in if it has its own @protocol.
+ * All other functions may be NULL.
  */
 struct hpcc_carrier_ops {
 	struct module *owner;
-	u8 id;
-	u8 protocol;
-	u16 cap;
-	bool probes_only;
-	bool apart;
+	u8 id;			/* enum hpcc_carrier */
+	u8 protocol;		/* IP protocol of the packets for @packet_in */
+	u16 cap;		/* HPCC_CAP_* that the peer needs */
+	bool probes_only;	/* only probes; their FORWARD has a record if @fill is set */
+	bool apart;		/* the peer's TCP does not receive probes of the carrier */
 	bool ipv6_only;
+	/* A receiver announces @cap if its table of links has entries. If @needs_links is false: if
+	 * its route to the sender selects the carrier.
+	 */
 	bool needs_links;
-	bool reflects;
+	bool reflects;		/* requests have a signal instead of load records, for @pull */
+	/* Counters: requests that left; telemetry that was accepted, ignored, or of a link that is
+	 * not in the table; connections that changed back to the TCP option.
+	 */
 	enum hpcc_counter sent, received, ignored, unknown_link, stopped;
 
+	/* Sender, under the socket lock. */
 	void (*begin)(const struct tcp_sock *tp, struct hpcc_flow *flow);
+	/* An ACK arrived; @informed: it carried telemetry. */
 	void (*acked)(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
+	/* An RTO fired. Return: whether the caller must stop the carrier. */
 	bool (*rto)(const struct tcp_sock *tp, struct hpcc_flow *flow);
+	/* Return: number of bytes to keep free in each data segment. */
 	u16 (*reserve)(const struct hpcc_flow *flow);
 
+	/* Sender, in LOCAL_OUT and LOCAL_IN. */
+	/* Return: whether the carrier fits into a segment. Limits *@room for options to what
+	 * remains.
+	 */
 	bool (*fits)(const struct hpcc_segment *seg, const struct sock *sk,
 		     const struct hpcc_flow *flow, u32 *room);
+	/* Writes the record of a FORWARD, HPCC_RECORD_LEN bytes. */
 	void (*fill)(const struct hpcc_flow *flow, u8 *record);
+	/* Writes options and carrier into a segment. Return: false if there is no memory. */
 	bool (*push)(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow,
 		     const u8 *options, u32 len);
+	/* Processes a REPORT. Return: whether the REPORT is of this carrier, valid or not. */
 	bool (*report_in)(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
 			  const u8 *records);
 
+	/* Receiver, in LOCAL_IN. */
+	/* Return: whether the packet belonged to a connection that runs hpcc, and was freed. */
 	bool (*packet_in)(struct sk_buff *skb, const struct nf_hook_state *state);
+	/* Processes a segment with unacceptable sequence number, but acceptable ACK number and TTL.
+	 * Return: 1: consumed; 0: to be counted as invalid; -ENOENT: the carrier does not use it.
+	 */
 	int (*outside_in)(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in,
 			  const struct hpcc_opt *opt, int at, u32 pos);
+	/* Return: whether the carrier, not the option, has the records of a request. */
 	bool (*carries)(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			const struct hpcc_opt *opt, const u8 *records);
+	/* Stores the carrier's records. Unless @reflects, @records fit (hpcc_opt_misfits()). */
 	void (*pull)(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		     const struct hpcc_opt *opt, const u8 *records);
+	/* Makes a load record of hop @nr. Return: 0, -EINVAL, or -ENOENT if its link is unknown. */
 	int (*hop)(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
 		   struct hpcc_record *r);
+	/* In LOCAL_OUT. Return: the record of a REPORT that reflects @signal. */
 	u64 (*report)(u16 signal);
 };
 
-/* The counters of a carrier. */
 #define HPCC_CARRIER_COUNTERS(id)		\
 	.sent = HPCC_C_##id##_SENT,		\
 	.received = HPCC_C_##id##_RECEIVED,	\
@@ -139,8 +106,8 @@ extern const struct hpcc_carrier_ops __rcu *hpcc_carriers[HPCC_CARRIER_MAX + 1];
 extern const struct hpcc_carrier_ops hpcc_tcp_option;
 extern u8 hpcc_carrier_protocols[256];
 
-/* Takes in the options of a probe that TCP will not get, and answers it; main.c sets it. Context:
- * LOCAL_IN; @at and @pos as in hpcc_options_in().
+/* Processes the options of a probe that TCP will not receive, and answers it; main.c sets this.
+ * Context: LOCAL_IN; @at and @pos as in hpcc_options_in().
  */
 extern void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			     int at, u32 pos);
@@ -186,7 +153,7 @@ static inline bool hpcc_carrier_rto(const struct tcp_sock *tp, struct hpcc_flow 
 	       hpcc_carrier_of(flow)->rto(tp, flow);
 }
 
-/* While a carrier's requests are paused, the TCP option carries requests. Context: socket lock. */
+/* While a carrier is paused, the TCP option carries requests. Context: socket lock. */
 static inline void hpcc_carrier_pause(struct hpcc_flow *flow, bool paused)
 {
 	WRITE_ONCE(flow->carrier_state.paused, paused);
@@ -205,7 +172,7 @@ static inline void hpcc_signal_in(struct hpcc_flow *flow, u8 carrier, u16 signal
 	WRITE_ONCE(flow->carrier_state.signal, carrier << 16 | signal);
 }
 
-/* Whether a signal is to be reflected. Context: any. */
+/* Whether a signal is to be reflected. */
 static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->carrier_state.signal);
@@ -226,7 +193,7 @@ static inline bool hpcc_carrier_packet_in(u8 carrier, struct sk_buff *skb,
 {
 	const struct hpcc_carrier_ops *ops = hpcc_carrier_at(carrier);
 
-	/* The module may be going away. */
+	/* The carrier may have been unregistered meanwhile. */
 	return ops->packet_in && ops->packet_in(skb, state);
 }
 
@@ -248,8 +215,6 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
 u16 hpcc_carrier_caps(const struct net *net, u8 carrier);
 bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room);
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p);
-
-/* ---- Traces and stacks at a receiver (trace.c) ---- */
 
 bool hpcc_trace_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		   const struct hpcc_opt *opt, struct hpcc_trace *t, u8 *records);

@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * CSIG as the carrier of requests (net.hpcc.carrier = 4), for IPv4 and IPv6 over Ethernet.
+ * protocol.rst has the formats.
  *
- *	sender		In LOCAL_OUT a probe (probe.c) requests a signal: its FORWARD has a signal
- *			record instead of a load record. sch_hpcc of the sender's device (csig_push)
- *			pushes a tag for it.
- *	switches	Each port compares the tag with its own state, and replaces the tag if its
- *			own state is worse.
+ *	sender		LOCAL_OUT puts a signal record into the FORWARD of a probe (probe.c), and
+ *			sch_hpcc of the sender's device (csig_push) pushes a tag for the record.
+ *	switches	Each port replaces the tag if its own state is worse.
  *	receiver	hpcc_csig_rcv() pops the tag, copies it into the record, and returns the
- *			packet to the stack. LOCAL_IN checks the record like any other, and
- *			reflects it as a REPORT.
+ *			packet to the stack. LOCAL_IN reflects the record as a REPORT.
  *	sender		LOCAL_IN turns the signal into a load record of one link, which stands for
- *			the path, and selects the signal that the next probe requests
- *			(hpcc/carrier/csig.h).
+ *			the path (hpcc/carrier/csig.h).
  *
- * The kernel drops frames of an EtherType that has no handler. So hosts and routers without this
- * module drop frames with a tag. The loss of such a probe costs no data, and silence then lets the
- * TCP option carry requests again. This module accepts a frame with a tag only if it is a pure ACK
- * to this host with a signal record, and CSIG is the carrier towards its sender. So probes are the
- * only packets that can bypass a filter by means of a tag. Without its tag, the probe passes the
- * whole receive path again: IP filters see it, and a namespace that forwards may route it on.
+ * Hosts and routers without this module drop frames with a tag. The loss of such a probe costs no
+ * data, and silence then lets the TCP option carry requests again. This module accepts a tag only
+ * with a probe to this host, and only if CSIG is the carrier towards its sender. So only probes can
+ * bypass a filter by means of a tag. Without its tag, the probe passes the whole receive path
+ * again: IP filters see it, and a namespace that forwards may route it on.
  *
- * Only probes carry tags. GRO would not merge data with a tag, and such data would overtake merged
- * data. Also, a segment of a GSO packet cannot have a tag.
+ * Data carry no tags: GRO would not merge such data, and they would overtake merged data.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_ether.h>
@@ -43,9 +38,6 @@ static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
 module_param_named(tpid, hpcc_csig_tpid, ushort, 0444);
 MODULE_PARM_DESC(tpid, "EtherType of CSIG tags, 1536 .. 65535 (34997, 0x88b5)");
 
-/* ---- Receiver: the tag ----------------------------------------------------- */
-
-/* Find the TCP option behind a tag. */
 static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame frame = { .len = skb->len, .proto = ntohs(skb->protocol) };
@@ -59,8 +51,8 @@ static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_opt_locatio
 	return ret == HPCC_WALK_FOUND;
 }
 
-/* Whether a segment can be a probe, which is a pure ACK. A filter by EtherType does not see the TCP
- * header after the tag, so a segment with a tag must not carry data, RST or FIN.
+/* Whether a segment can be a probe. A filter by EtherType does not see the TCP header after the
+ * tag, so a segment with a tag must be a pure ACK.
  */
 static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
@@ -113,7 +105,7 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb)
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
-/* Process the packet at once. netif_rx() would queue it after all that arrived with it. A tag may
+/* Process the packet at once: netif_rx() would queue it after all that arrived with it. A tag may
  * arrive before tcp_hpcc is set up.
  */
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
@@ -135,15 +127,12 @@ static struct packet_type hpcc_csig_packet_type __read_mostly = {
 	.func = hpcc_csig_rcv,
 };
 
-/* ---- Receiver: the signal -------------------------------------------------- */
-
 static bool hpcc_csig_carries(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			      const struct hpcc_opt *opt, const u8 *records)
 {
 	return flow->caps & HPCC_CAP_CSIG && hpcc_csig_is(opt, records);
 }
 
-/* Store the signal of a request until it can be reflected. */
 static void hpcc_csig_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			   const struct hpcc_opt *opt, const u8 *record)
 {
@@ -160,8 +149,6 @@ static void hpcc_csig_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	hpcc_count_rcu(net, HPCC_C_CSIG_RECEIVED);
 }
 
-/* ---- Sender ------------------------------------------------------------------ */
-
 /* State of the path. LOCAL_IN writes it without a lock, so two CPUs may spoil a sample. */
 static struct hpcc_csig_path *hpcc_csig_path(const struct hpcc_flow *flow)
 {
@@ -169,7 +156,6 @@ static struct hpcc_csig_path *hpcc_csig_path(const struct hpcc_flow *flow)
 	return (struct hpcc_csig_path *)flow->carrier_private.own;
 }
 
-/* Request a signal. */
 static void hpcc_csig_fill(const struct hpcc_flow *flow, u8 *record)
 {
 	u8 type = READ_ONCE(hpcc_csig_path(flow)->ask) ?: HPCC_CSIG_QLEN;
@@ -180,9 +166,7 @@ static void hpcc_csig_fill(const struct hpcc_flow *flow, u8 *record)
 	put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(type), false), record);
 }
 
-/* Take in a reflected signal. If two CPUs run this for one flow at once, signals may mix: then one
- * sample is wrong.
- */
+/* Process a reflected signal. If two CPUs do this for one flow, one sample may be wrong. */
 static bool hpcc_csig_report_in(struct hpcc_flow *flow, const struct net *net,
 				const struct hpcc_opt *opt, const u8 *records)
 {
@@ -209,9 +193,7 @@ static bool hpcc_csig_report_in(struct hpcc_flow *flow, const struct net *net,
 	return true;
 }
 
-/* Receivers drop data with a tag. The MTU does not count the tag, and a probe is far shorter: it
- * always fits.
- */
+/* No fits(): the MTU does not count the tag, and a probe is far shorter than the MTU. */
 static const struct hpcc_carrier_ops hpcc_csig = {
 	.owner		= THIS_MODULE,
 	.id		= HPCC_CARRIER_CSIG,

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IFA 2.0 as the carrier of requests (net.hpcc.carrier = 3), for IPv4 and IPv6.
+ * IFA 2.0 as the carrier of requests (net.hpcc.carrier = 3), for IPv4 and IPv6. protocol.rst has
+ * the format.
  *
  *	sender		LOCAL_OUT turns a probe (probe.c) into a packet of IP protocol
- *			HPCC_IFA_PROTOCOL: it puts an IFA header in front of the TCP header and a
- *			metadata header after it. The TCP header has a FORWARD without slots, which
- *			states the scale.
+ *			HPCC_IFA_PROTOCOL: IFA header, TCP header, metadata header. The TCP header
+ *			has a FORWARD without slots, which states the scale.
  *	switches	Each switch that supports IFA pushes its metadata.
  *	receiver	LOCAL_IN turns the metadata into load records, as if they had arrived in the
  *			FORWARD, and consumes the packet.
  *
  * A packet filter sees no TCP header in an IFA packet. So no byte of the packet may reach TCP: an
- * attacker can pass only telemetry through a filter this way. And the hook accepts telemetry only
- * for a connection that already passed the filter, with numbers, timestamp and checksum that TCP
- * would accept. Our hook runs after all packet filters. If a filter drops the protocol, no
- * telemetry arrives, and the sender changes to the TCP option for its requests.
+ * attacker can pass only telemetry through a filter this way. And the hook, which runs after all
+ * packet filters, accepts telemetry only for a connection that already passed the filter, with
+ * numbers, timestamp and checksum that TCP would accept.
  *
- * For the same reason a probe acknowledges nothing. If the sender's TCP has data to acknowledge, it
- * sends a separate ACK (hpcc_probe_send()). The receiver answers in LOCAL_IN, not when its TCP
- * processes an ACK. If a process owns the socket at that time, the next segment carries the answer.
+ * For the same reason a probe acknowledges nothing: probe.c sends ACKs. The receiver answers in
+ * LOCAL_IN. If a process owns the socket at that time, the next segment carries the answer.
  *
- * B comes from the table of links, or else from the speed code. While this table is empty, the
- * receiver does not announce HPCC_CAP_IFA, and ignores IFA. So an administrator who permits IFA
- * adds a link.
+ * While the table of links is empty, the receiver does not announce HPCC_CAP_IFA, and ignores IFA.
+ * So an administrator who permits IFA adds a link.
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>
@@ -40,8 +37,6 @@ static const struct hpcc_carrier_ops hpcc_ifa;
 
 /* Both IFA headers, a TCP header, and the longest metadata stack that Current Length can state. */
 #define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
-
-/* ---- Sender ---------------------------------------------------------------- */
 
 /* The checksum of a TCP header without data, including the pseudo header. */
 static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphdr *th)
@@ -62,7 +57,6 @@ static bool hpcc_ifa_fits(const struct hpcc_segment *seg, const struct sock *sk,
 					  HPCC_IFA_HOP_LEN, room);
 }
 
-/* Put IFA around a probe's TCP header. */
 static bool hpcc_ifa_out(struct hpcc_segment *seg, const struct sock *sk,
 			 const struct hpcc_flow *flow, const u8 *options, u32 len)
 {
@@ -87,8 +81,6 @@ static bool hpcc_ifa_out(struct hpcc_segment *seg, const struct sock *sk,
 	}
 	return true;
 }
-
-/* ---- Receiver -------------------------------------------------------------- */
 
 static int hpcc_ifa_take_hop(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
 			     struct hpcc_record *r)

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INT-MD as the carrier of requests (net.hpcc.carrier = 2), for IPv4 and IPv6.
+ * INT-MD as the carrier of requests (net.hpcc.carrier = 2), for IPv4 and IPv6. protocol.rst has the
+ * format.
  *
  *	sender		LOCAL_OUT puts shim and metadata header after the TCP header of a probe
  *			(probe.c), and sets its DSCP to net.hpcc.int_dscp. The TCP header has a
  *			FORWARD without slots, which states the scale.
  *	switches	Each switch that supports INT pushes its metadata.
  *	receiver	LOCAL_IN turns the metadata into load records, as if they had arrived in the
- *			FORWARD, and consumes the packet. Echo, mailbox and window law are the same
- *			as for the TCP option.
+ *			FORWARD, and consumes the packet.
  *
- * TCP would process the metadata as data, and the socket must never get them. Marks do not ensure
- * that: a path may clear the DSCP or remove the option, and the receiver may leave hpcc by
- * setsockopt() or unload the module. So a probe with INT has a sequence number HPCC_INT_SEQ_BACK
- * below the number that the peer has acknowledged. All that switches can push ends below that
- * number. A TCP that gets such a segment already has these sequence numbers: it discards the bytes
- * and sends an ACK. For the same reason LOCAL_IN consumes only bytes that TCP would discard: false
- * INT cannot change the data.
+ * TCP would process the metadata as data, and the socket must never get them. A mark cannot ensure
+ * this: the path may change the packet, and the receiver may leave hpcc. So a probe with INT has a
+ * sequence number HPCC_INT_SEQ_BACK below the number that the peer has acknowledged. All that
+ * switches can push ends below that number. A TCP that gets such a segment discards the bytes and
+ * sends an ACK. For the same reason LOCAL_IN consumes only bytes that TCP would discard: false INT
+ * cannot change the data.
  *
- * TCP gets no part of such a probe. LOCAL_IN does not hold the socket lock, so it cannot write
- * numbers that are still right when TCP processes the segment: TCP processes the backlog first,
- * which may change the next sequence number and the window. So a probe acknowledges nothing, as
- * with IFA (ifa.c): the sender sends a separate ACK if its TCP has something to acknowledge, and
- * the receiver answers in LOCAL_IN.
+ * LOCAL_IN does not hold the socket lock, so it cannot write numbers that are still right when TCP
+ * processes the segment: TCP processes the backlog first, which may change the next sequence number
+ * and the window. So TCP gets no part of a probe with INT, and the probe acknowledges nothing, as
+ * with IFA (ifa.c).
  *
- * Only probes carry INT. Data would need a stack in each segment of a GSO packet, and reserved
- * room; a probe can use all of the MTU. A lost probe is not retransmitted, so an RTO gives no
- * information about INT. But if telemetry stops, the TCP option carries requests from then on.
- *
- * INT has no txBytes. The utilization that a link reports is assumed to hold since its last report.
- * B and the unit of queue occupancy come from the table of links, as with IOAM (links.c).
+ * A lost probe is not retransmitted, so an RTO gives no information about INT: there is no rto().
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>
@@ -45,13 +38,11 @@
 
 static const struct hpcc_carrier_ops hpcc_int_md;
 
-/* The largest window that TCP can advertise, 65535 << 14. Applications may set a larger clamp. */
+/* The largest window that TCP can advertise. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
 
 /* More than the shim and the maximum length that it can contain. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
-
-/* ---- Sender ---------------------------------------------------------------- */
 
 static bool hpcc_int_fits(const struct hpcc_segment *seg, const struct sock *sk,
 			  const struct hpcc_flow *flow, u32 *room)
@@ -60,9 +51,7 @@ static bool hpcc_int_fits(const struct hpcc_segment *seg, const struct sock *sk,
 					  HPCC_INT_HOP_LEN, room);
 }
 
-/* Write shim and metadata header after a probe's TCP header. The checksum is computed later; it
- * includes these bytes and the sequence number.
- */
+/* The checksum is computed later; it includes the sequence number. */
 static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
 			 const struct hpcc_flow *flow, const u8 *options, u32 len)
 {
@@ -85,11 +74,7 @@ static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
 	return true;
 }
 
-/* ---- Receiver -------------------------------------------------------------- */
-
-/* Bytes after the TCP header; if GRO has merged probes with consecutive numbers, the bytes of the
- * first one. One sample of the load is enough.
- */
+/* Bytes after the TCP header; of the first probe, if GRO has merged several. One is enough. */
 static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 {
 	if (skb_is_gso(in->skb))
@@ -99,8 +84,8 @@ static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 
 /* Whether the sequence number shows that INT follows the TCP header: TCP would discard these bytes.
  * While our ACKs are on their way, the peer may be behind rcv_nxt by a window, and the window may
- * have been larger then: accept up to two windows. So this number is about as hard to guess as that
- * of data.
+ * have been larger then: accept up to two windows. So an attacker must guess the number about as
+ * exactly as that of data.
  */
 static bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 			   const struct hpcc_opt *opt)
@@ -118,8 +103,8 @@ static bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival 
 	       !(in->th->syn | in->th->fin | in->th->urg);
 }
 
-/* Copy INT to @buf, HPCC_INT_MAX bytes, and set the segment's stack. Return: false if it is no INT,
- * or has a wrong length: old data, which TCP must acknowledge.
+/* Copy INT to @buf, HPCC_INT_MAX bytes, and set the segment's stack. Return: false if the bytes are
+ * no INT, or have a wrong length: old data, which TCP must acknowledge.
  */
 static bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 {

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6.
+ * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6. protocol.rst has the format.
  *
- *	sender		LOCAL_OUT adds a hop-by-hop header to a segment with a request. The
- *			hop-by-hop header has a trace with room for net.hpcc.ioam_nodes nodes. The
- *			TCP header has a FORWARD as usual, which states the scale.
+ *	sender		LOCAL_OUT adds a hop-by-hop header to a segment with a request. The header
+ *			has a trace with room for net.hpcc.ioam_nodes nodes. The TCP header has a
+ *			FORWARD as usual, which states the scale.
  *	switches	A switch that supports IOAM fills in a node; another one fills in the
  *			FORWARD.
  *	receiver	LOCAL_IN turns the nodes into load records, as if they had arrived in the
- *			FORWARD after the records of its hops. Echo, mailbox and window law are the
- *			same as for the TCP option. The hop-by-hop header stays.
- *
- * A trace reports bytes, and the window law needs times. links.c has B of each (node_id,
- * egress_if_id), and the unit of its queue depth. A receiver announces HPCC_CAP_IOAM only if that
- * table has entries; without HPCC_CAP_IOAM it gets no trace.
- *
- * A path may drop packets with extension headers, or fill in unusable values. The TCP option
- * carries requests for the rest of the connection after an RTO before the first telemetry from
- * traces, after a second RTO before new telemetry from traces, or if telemetry stops.
+ *			FORWARD after the records of its hops. The hop-by-hop header stays.
  */
 #include <linux/ipv6.h>
 #include <linux/slab.h>
@@ -32,14 +23,10 @@ static const struct hpcc_carrier_ops hpcc_ioam;
 static_assert(HPCC_LINK_NODE_MAX < HPCC_IOAM_U24_NONE);
 static_assert(HPCC_LINK_PORT_MAX < HPCC_IOAM_U16_NONE);
 
-/**
- * struct hpcc_ioam_flow - state of the sender; socket lock
- * @seq: snd_una at the last RTO, or when the last pause ended
- * @confirmed: a trace brought telemetry after @seq
- */
+/* State of the sender. Socket lock. */
 struct hpcc_ioam_flow {
-	u32 seq;
-	bool confirmed;
+	u32 seq;	/* snd_una at the last RTO, or when the last pause ended */
+	bool confirmed;	/* a trace brought telemetry after @seq */
 };
 
 static struct hpcc_ioam_flow *hpcc_ioam_flow(struct hpcc_flow *flow)
@@ -47,8 +34,6 @@ static struct hpcc_ioam_flow *hpcc_ioam_flow(struct hpcc_flow *flow)
 	BUILD_BUG_ON(sizeof(struct hpcc_ioam_flow) > sizeof(flow->carrier_private.own));
 	return (struct hpcc_ioam_flow *)flow->carrier_private.own;
 }
-
-/* ---- Sender ---------------------------------------------------------------- */
 
 static u16 hpcc_ioam_reserve(const struct hpcc_flow *flow)
 {
@@ -63,9 +48,9 @@ static bool hpcc_ioam_fits(const struct hpcc_segment *seg, const struct sock *sk
 	       hpcc_carrier_fits(seg, sk, hpcc_ioam_reserve(flow), room);
 }
 
-/* Add a trace to a segment with a request. A GSO packet gets one trace. When the packet is split,
- * each segment gets a copy, as with TCP options. A qdisc that splits the packet in front of its
- * link fills in each copy separately.
+/* Add a trace to a segment with a request. If the segment is a GSO packet, each of its parts gets a
+ * copy, as with TCP options. A qdisc that splits the packet in front of its link fills in each copy
+ * separately.
  */
 static bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk,
 			  const struct hpcc_flow *flow, const u8 *options, u32 len)
@@ -93,9 +78,8 @@ static void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /* On an RTO, pause or end traces: the path may drop extension headers. If traces brought telemetry
- * since the last RTO, they pause: the TCP option carries requests until the first lost segment is
- * acknowledged, and then traces get another try. Otherwise traces end. While traces are paused, or
- * probes carry requests, a trace cannot be the cause of the RTO.
+ * since the last RTO, they pause until the first lost segment is acknowledged. Otherwise traces
+ * end. While traces are paused, or probes carry requests, a trace cannot be the cause of the RTO.
  */
 static bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -125,8 +109,6 @@ static void hpcc_ioam_acked(const struct tcp_sock *tp, struct hpcc_flow *flow, b
 	own->seq = tp->snd_una;
 	hpcc_carrier_pause(flow, false);
 }
-
-/* ---- Receiver -------------------------------------------------------------- */
 
 static bool hpcc_ioam_carries(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			      const struct hpcc_opt *opt, const u8 *records)
@@ -168,9 +150,7 @@ static void hpcc_ioam_take(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		hpcc_forward_in(flow, opt, records, nodes, t.hops);
 }
 
-/* A trace of another namespace or type is not ours. Ports then fill in the FORWARD, so the records
- * of the FORWARD are used.
- */
+/* With a trace of another namespace or type, ports fill in the FORWARD: use its records. */
 static void hpcc_ioam_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
@@ -190,9 +170,7 @@ static void hpcc_ioam_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	}
 	if (len != -ENOENT || !opt->nr)
 		hpcc_count_rcu(in->state->net, HPCC_C_IOAM_IGNORED);
-	/* If a packet has a trace of ours, ports do not fill in its FORWARD, even if the trace is
-	 * malformed.
-	 */
+	/* With our trace, even a malformed one, ports do not fill in the FORWARD. */
 	if (!ours)
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 }

@@ -12,20 +12,13 @@
 #include "carrier/carrier.h"
 #include "telemetry/mailbox.h"
 
-/**
- * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
- * @lock: covers the other members
- * @seen_ns: time at which the last valid trace arrived
- * @hops: number of nodes in that trace, or in a later, longer trace that was not valid
- * @id: enum hpcc_carrier of the trace or stack that filled @link
- * @link: links by hop - 1; from index @hops on bps is 0: no history
- */
+/* State of a receiver for a path with traces or stacks. */
 struct hpcc_trace_rx {
 	spinlock_t lock;	/* covers the other members */
-	u64 seen_ns;
-	int hops;
-	u8 id;
-	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
+	u64 seen_ns;		/* arrival time of the last valid trace */
+	int hops;		/* of that trace, or of a later, longer trace that was invalid */
+	u8 id;			/* enum hpcc_carrier of the trace or stack that filled @link */
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];	/* by hop - 1; bps 0: no history */
 };
 
 static_assert(HPCC_IOAM_NODES_MAX >= HPCC_INT_NODES_MAX);
@@ -63,7 +56,7 @@ static void hpcc_trace_restart(struct hpcc_trace_rx *rx, int from)
 		rx->link[hop].bps = 0;
 }
 
-/* Make load records of the hops of a trace. Return: 0, or what hop() returns for the first hop
+/* Make load records of the hops of a trace. Return: 0, or the error of hop() for the first hop
  * without a record.
  */
 static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8 *records)
@@ -99,8 +92,7 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
  * @t: the trace; @ops, @p, @head, @hops and @before are set
  * @records: result, with room for HPCC_IOAM_NODES_MAX records
  *
- * The function makes records of all hops or of no hop: if a hop is unknown, it may be the loaded
- * hop. A trace without hops gives no information.
+ * If one hop is unknown, there are no records at all: it may be the loaded hop.
  *
  * Context: LOCAL_IN.
  * Return: whether there are records.
