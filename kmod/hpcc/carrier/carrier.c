@@ -168,8 +168,7 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 	const struct hpcc_carrier_ops *ops;
 	int i;
 
-	/* Begin with the last row: if a request is for a signal, a trace in the packet is not used.
-	 */
+	/* Begin with the last row: a request for a signal does not use a trace. */
 	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--) {
 		ops = hpcc_carrier_at(i);
 		if (ops->carries && ops->carries(flow, in, opt, records))

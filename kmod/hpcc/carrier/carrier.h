@@ -61,9 +61,7 @@ struct hpcc_carrier_ops {
 	u16 (*reserve)(const struct hpcc_flow *flow);
 
 	/* Sender, in LOCAL_OUT and LOCAL_IN. */
-	/* Return: whether the carrier fits into a segment. Limits *@room for options to what
-	 * remains.
-	 */
+	/* Limits *@room for options. Return: whether the carrier fits into a segment. */
 	bool (*fits)(const struct hpcc_segment *seg, const struct sock *sk,
 		     const struct hpcc_flow *flow, u32 *room);
 	/* Writes the record of a FORWARD, HPCC_RECORD_LEN bytes. */

@@ -13,7 +13,7 @@
  *
  * Hosts and routers without this module drop frames with a tag. The loss of such a probe costs no
  * data, and silence then lets the TCP option carry requests again. This module accepts a tag only
- * with a probe to this host, and only if CSIG is the carrier towards its sender. So only probes can
+ * with a probe to this host, and only if CSIG is the carrier towards the sender. So only probes can
  * bypass a filter by means of a tag. Without its tag, the probe passes the whole receive path
  * again: IP filters see it, and a namespace that forwards may route it on.
  *

@@ -51,7 +51,7 @@ static bool hpcc_int_fits(const struct hpcc_segment *seg, const struct sock *sk,
 					  HPCC_INT_HOP_LEN, room);
 }
 
-/* The checksum is computed later; it includes the sequence number. */
+/* The checksum is computed later; it includes the metadata and the sequence number. */
 static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
 			 const struct hpcc_flow *flow, const u8 *options, u32 len)
 {
@@ -74,7 +74,7 @@ static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
 	return true;
 }
 
-/* Bytes after the TCP header; of the first probe, if GRO has merged several. One is enough. */
+/* Bytes after the TCP header; of the first probe, if GRO has merged several. */
 static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 {
 	if (skb_is_gso(in->skb))

@@ -38,16 +38,16 @@ struct hpcc_rx;
 
 /* State of carriers other than the TCP option (carrier/). The hooks use it without a lock. */
 struct hpcc_carrier_state {
-	u32 signal;	/* to reflect, enum hpcc_carrier << 16 | signal; 0: none; xchg() takes it */
+	u32 signal;	/* to reflect: enum hpcc_carrier << 16 | signal; 0: none; xchg() takes it */
 	u8 nodes;	/* maximum number of hops in a trace or in a stack; constant */
 	bool paused;	/* after an RTO: the TCP option carries requests; socket lock to write */
 	bool mixed;	/* a request had hops in the option and in a trace: last hop unknown */
 };
 
-/* State that only carriers access (carrier/). */
+/* State that only carriers access (carrier/). @trace_rx is set once (RCU). */
 struct hpcc_carrier_private {
 	u64 own[3];	/* private data of the flow's carrier, whose file defines type and lock */
-	struct hpcc_trace_rx __rcu *trace_rx;	/* of the peer's traces; set once; NULL: no trace */
+	struct hpcc_trace_rx __rcu *trace_rx;	/* links in the peer's traces; NULL: no trace yet */
 };
 
 /* Congestion response of a connection (classic.c). */
@@ -162,7 +162,7 @@ struct hpcc_flow_loss {
 
 /* Space for options (reserve.c owns it). Socket lock. */
 struct hpcc_flow_reserve {
-	u16 bytes;	/* of MSS, reserved for options */
+	u16 bytes;	/* bytes of MSS reserved for options */
 	u16 ip_optlen;	/* length of the IPv4 options in the flow's ext_hdr_len */
 };
 
@@ -200,7 +200,7 @@ struct hpcc_flow {
 	struct hpcc_params params;
 	struct reciprocal_value mss_recip;	/* reciprocal of @mss */
 	u32 min_rtt_us;		/* minimum RTT from which T was computed, if T is measured */
-	u16 mss;		/* an MSS has at most 16 bits */
+	u16 mss;		/* MSS of @mss_recip, at most 16 bits */
 	u16 ext_hdr_len;	/* icsk_ext_hdr_len after our last change */
 
 	struct hpcc_tlp tlp;	/* tail loss probe */
@@ -229,7 +229,7 @@ struct hpcc_flow {
 	bool rx_window_active;	/* W comes from the receiver (remote.c) */
 	struct rhash_head node;	/* entry in the hash table */
 	const struct sock *sk;	/* key of the hash table. To dereference it, hold a reference */
-	u32 scales;		/* bit mask of all scales requested: T may fall before an echo */
+	u32 scales;		/* requested scales, bit mask: T may fall before an echo arrives */
 	u32 snd_end;		/* end of the data that LOCAL_OUT has passed */
 	u64 mail[HPCC_HOPS_MAX];	/* newest load record by hop - 1 (mailbox.c) */
 
@@ -260,13 +260,13 @@ struct hpcc_flow {
 	u64 began_us;		/* tcp_mstamp when W began to control, or telemetry first arrived */
 	struct hpcc_flow_silence silence;
 	u32 full_us;		/* tcp_mstamp when Wc was last synchronised, modulo 2^32 */
-	u16 audit_seen;		/* bit mask of hops with records since losses were judged */
+	u16 audit_seen;		/* bit mask of hops with records since losses were last judged */
 	struct hpcc_flow_prior prior;
 	struct hpcc_path __rcu *path;	/* names of links, while an observer requests them */
-	struct hpcc_remote __rcu *remote;	/* the peer may compute W, NULL: not */
+	struct hpcc_remote __rcu *remote;	/* NULL unless the peer may compute W */
 	struct hpcc_flow_loss loss;
 	u32 classic_seq;	/* a round trip of classic ends when this byte is acknowledged */
-	u32 conserve_delivered;	/* conservation ends when a packet sent after this many is acked */
+	u32 conserve_delivered;	/* packets delivered when packet conservation began */
 	struct hpcc_flow_reserve reserve;
 	u8 settle;		/* from net.hpcc.settle (law.c) */
 	u8 why;			/* reason of the last fallback, enum hpcc_flow_why */

@@ -92,12 +92,12 @@ struct hpcc_net {
 	struct xarray flows;	/* by number; written under the xarray's lock, read under RCU */
 	atomic_t nr_flows;	/* the memory of an ended flow is freed a grace period later */
 	struct mutex path_lock;		/* serializes requests for names, and table writers */
-	bool identify_active;	/* names are requested; @path_lock to write, no lock to read */
+	bool identify_active;	/* names of links are requested; @path_lock to write */
 	unsigned long path_until;	/* end of the last request for names, jiffies; @path_lock */
 	struct delayed_work path_end;	/* clears @identify_active */
 	struct hpcc_table __rcu *tables[HPCC_TABLES];	/* NULL: empty; @path_lock to write */
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];	/* by the device of arrival */
-	struct hpcc_agreements __rcu *agreements;	/* NULL before the first (agreement.c) */
+	struct hpcc_agreements __rcu *agreements;	/* of past handshakes (agreement.c) */
 	/* @agreements after the exit of the namespace, until the memory can be freed */
 	struct hpcc_agreements *retired_agreements;
 };
@@ -129,8 +129,7 @@ static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, 1);
 }
 
-static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what,
-				  u32 n)
+static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what, u32 n)
 {
 	rcu_read_lock();
 	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, n);

@@ -49,7 +49,7 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* Defaults of the ports (tc-hpcc(8)) */
 	{ "csig_abw", HPCC_SYSCTL(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
 	{ "csig_time", HPCC_SYSCTL(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
-	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, true },	/* 0: HPCC_FLOW_SHIFT */
+	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, true },	/* 0: by memory (flow.c) */
 	{ "option_kind", HPCC_SYSCTL(option_kind), HPCC_OPT_KIND_DEFAULT, 253, 254 }, /* RFC 4727 */
 	{ "option_exid", HPCC_SYSCTL(option_exid), HPCC_OPT_EXID_DEFAULT, 0, 0xffff },
 };

@@ -90,8 +90,7 @@ static inline bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival 
 {
 	if (in->state->pf == NFPROTO_IPV4)
 		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
-	return ipv6_hdr(in->skb)->hop_limit >=
-	       READ_ONCE(inet6_sk(sk)->min_hopcount);
+	return ipv6_hdr(in->skb)->hop_limit >= READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
 #endif /* _HPCC_PACKET_ARRIVAL_H */

@@ -95,8 +95,7 @@ u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 	} else if (!skb_is_gso(skb)) {
 		return 0;
 	}
-	wire = skb_is_gso(skb) ?
-	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
+	wire = skb_is_gso(skb) ? seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
 	limit = dst_mtu(dst);
 	if (sk_fullsock(sk))
 		route = rcu_dereference(sk->sk_dst_cache);

@@ -31,8 +31,7 @@ static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;
 
 /* Clear the names from hop @known + 1 on, and request those of a path of @hops hops. */
-static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
-			  u32 known, u32 hops)
+static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path, u32 known, u32 hops)
 {
 	u32 i;
 
@@ -73,8 +72,7 @@ static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
 
 	spin_lock_bh(&flow->lock);
 	WRITE_ONCE(flow->identify_active, false);
-	path = rcu_replace_pointer(flow->path, NULL,
-				   lockdep_is_held(&flow->lock));
+	path = rcu_replace_pointer(flow->path, NULL, lockdep_is_held(&flow->lock));
 	spin_unlock_bh(&flow->lock);
 	if (path)
 		kfree_rcu(path, rcu);
@@ -133,8 +131,7 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
  *
  * Context: LOCAL_IN.
  */
-void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		  const u8 *records)
+void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
 	struct hpcc_path *path = rcu_dereference(flow->path);
 	const u8 *end = records + opt->nr * HPCC_RECORD_LEN;
@@ -154,7 +151,7 @@ static void hpcc_paths_each(struct hpcc_net *hn,
 	struct hpcc_flow *flow;
 	unsigned long id = 0;
 
-	smp_mb();	/* hpcc_path_flow_added() */
+	smp_mb();	/* pairs with hpcc_path_flow_added() */
 	do {
 		rcu_read_lock();
 		flow = hpcc_flow_from(hn, &id);

@@ -30,8 +30,7 @@ static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow);
 void hpcc_path_ask(struct hpcc_flow *flow);
 void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
-void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		  const u8 *records);
+void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
 void hpcc_paths_ask(struct net *net);
 void hpcc_paths_init(struct hpcc_net *hn);
 void hpcc_paths_exit(struct hpcc_net *hn);

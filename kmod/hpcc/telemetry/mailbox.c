@@ -256,8 +256,7 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 {
 	u64 old = READ_ONCE(*place);
-	u64 last = 1ULL << HPCC_COUNTER_BITS |
-		   (old >> HPCC_WORD_TS_SHIFT & HPCC_COUNTER_MASK);
+	u64 last = 1ULL << HPCC_COUNTER_BITS | (old >> HPCC_WORD_TS_SHIFT & HPCC_COUNTER_MASK);
 
 	word &= ~HPCC_WORD_HOP_MASK;
 	word |= (u64)(scale % HPCC_SCALE_CLASSES + 1) << HPCC_WORD_HOP_SHIFT;
@@ -441,12 +440,11 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}
-	/* If the head changed, the words may belong to the new one. */
+	/* If the head changed, the words may belong to the new head. */
 	if (!opt.nr || READ_ONCE(flow->echo.head) != head)
 		return 0;
 	WRITE_ONCE(flow->echo.next, at);
-	opt.type = opt.type == HPCC_OPT_IDENTIFY ? HPCC_OPT_IDENTIFY_ECHO :
-						   HPCC_OPT_ECHO;
+	opt.type = opt.type == HPCC_OPT_IDENTIFY ? HPCC_OPT_IDENTIFY_ECHO : HPCC_OPT_ECHO;
 	hpcc_opt_encode(p, flow->kind, &opt);
 	return hpcc_opt_len(opt.nr);
 }
@@ -503,7 +501,7 @@ u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake 
 		word = leave ? READ_ONCE(flow->echo.records[i]) : xchg(&flow->echo.records[i], 0);
 		/* Pairs with hpcc_forward_in(). */
 		smp_rmb();
-		/* As in hpcc_echo_write(). */
+		/* If the head changed, the words may belong to the new head. */
 		if (!word || READ_ONCE(flow->echo.head) != head)
 			continue;
 		if (word & HPCC_WORD_HOP_MASK) {

@@ -13,7 +13,7 @@ struct hpcc_intake {
 	const struct hpcc_params *params;
 	struct hpcc_measure measure;		/* result of the records so far */
 	u64 now_us;				/* tcp_mstamp */
-	u32 rtt_us;				/* of the ACK with the records; 0: data */
+	u32 rtt_us;				/* RTT of the ACK with the records; 0: from data */
 	u8 hops;				/* hops of the path */
 	bool skipped;				/* a record came too soon */
 };
