@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Congestion signals in a tag of 4 bytes (CSIG, compact format), as draft-miao-ccwg-hpcc-info-03,
- * section 3, uses them. This file reads and replaces a tag, converts values to buckets, and makes
- * load records from signals at a sender.
- *
- * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
+ * Congestion signals in a tag of 4 bytes (CSIG, compact format; draft-miao-ccwg-hpcc-info-03,
+ * section 3). The functions use no skb, and read no byte beyond the caller's length.
  *
  * The tag follows the Ethernet header and its VLAN tags:
  *	TPID:16  T:3  R:1  S:5  LM:7	then the EtherType of the next header
- * T is the type of the signal, S its bucket, and LM the locator of the port that wrote the signal.
- * LM is 0 until a port writes.
+ * T is the type of the signal, S its bucket, and LM the locator of the port that wrote the signal
+ * (0: no port wrote).
  *
  * Buckets are floats: with m bits of mantissa, bucket S begins at value(S) units,
  *	value(S) = S for S < 2^m, else (2^m + S mod 2^m) 2^(S/2^m - 1)
- * ABW/C has m = 3, up to 60 units; times have m = 2, up to 448 units. Units are parameters of the
- * network. A bucket contains all values from its start up to the start of the next one.
+ * ABW/C has m = 3, up to 60 units. Times have m = 2, up to 448 units.
  *
  * A sender handles the path as one link: u2 comes from min(ABW/C), u1 from max(qlen/B). The sender
  * requests u1 while there is a queue, and u2 while there is no queue.
@@ -46,47 +42,29 @@
 #define HPCC_CSIG_ABW_BITS	3
 #define HPCC_CSIG_TIME_BITS	2
 
-/* Maximum time for the computation of a bucket. Longer times are in the last bucket. */
+/* Longer times are in the last bucket. */
 #define HPCC_CSIG_TIME_TOP	0x7fffffffULL
 
 /* Maximum number of bytes before an IP header. */
 #define HPCC_CSIG_WALK		(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN + HPCC_CSIG_LEN)
 
-/**
- * enum hpcc_csig_type - type of a signal, the field T of a tag
- * @HPCC_CSIG_ABW: min(ABW); not used here
- * @HPCC_CSIG_ABW_C: min(ABW/C)
- * @HPCC_CSIG_PD: max(PD), the waiting time of a packet
- * @HPCC_CSIG_QLEN: max(qlen/B); the draft proposes this type, but assigns no number
- */
+/* T of a tag. */
 enum hpcc_csig_type {
-	HPCC_CSIG_ABW	= 0,
-	HPCC_CSIG_ABW_C	= 1,
-	HPCC_CSIG_PD	= 2,
-	HPCC_CSIG_QLEN	= 3,
+	HPCC_CSIG_ABW	= 0,	/* min(ABW); not used here */
+	HPCC_CSIG_ABW_C	= 1,	/* min(ABW/C) */
+	HPCC_CSIG_PD	= 2,	/* max(PD), the waiting time of a packet */
+	HPCC_CSIG_QLEN	= 3,	/* max(qlen/B); the draft assigns no number */
 };
 
-/**
- * struct hpcc_csig_units - units of buckets, the same in the whole network
- * @abw: unit of ABW/C, in 1/10000, 1 .. HPCC_CSIG_ABW_MAX
- * @time_ns: unit of PD and qlen/B, 1 .. HPCC_CSIG_TIME_MAX_NS
- * @abw_inv: 1 / @abw, Q62
- * @time_inv: 1 / @time_ns, Q62
- */
+/* Units of buckets, the same in the whole network. */
 struct hpcc_csig_units {
-	u32	abw;
-	u32	time_ns;
-	u64	abw_inv;
-	u64	time_inv;
+	u32	abw;		/* of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX */
+	u32	time_ns;	/* of PD and qlen/B, 1 .. HPCC_CSIG_TIME_MAX_NS */
+	u64	abw_inv;	/* 1 / abw, Q62 */
+	u64	time_inv;	/* 1 / time_ns, Q62 */
 };
 
-/**
- * hpcc_csig_units() - units and their reciprocals
- * @abw: unit of ABW/C
- * @time_ns: unit of times
- *
- * Return: the units. Reciprocals are rounded up, so that a bucket starts at whole units.
- */
+/* Reciprocals are rounded up, so that a bucket starts at whole units. */
 static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
 {
 	return (struct hpcc_csig_units){
@@ -97,20 +75,13 @@ static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
 	};
 }
 
-/**
- * struct hpcc_csig_hop - values that a port reports
- * @abw_q30: ABW/C, in units of 2^-30
- * @pd_ns: waiting time of the packet
- * @qlen_ns: time that the link needs for the queue after the packet
- * @has_pd: @pd_ns is valid
- * @locator: 1 .. HPCC_CSIG_LOCATORS
- */
+/* Values that a port reports. */
 struct hpcc_csig_hop {
-	u32	abw_q30;
-	u64	pd_ns;
-	u64	qlen_ns;
-	bool	has_pd;
-	u8	locator;
+	u32	abw_q30;	/* ABW/C, in units of 2^-30 */
+	u64	pd_ns;		/* waiting time of the packet */
+	u64	qlen_ns;	/* time that the link needs for the queue after the packet */
+	bool	has_pd;		/* pd_ns is valid */
+	u8	locator;	/* 1 .. HPCC_CSIG_LOCATORS */
 };
 
 /* Start of bucket @s, in units. */
@@ -133,13 +104,7 @@ static inline u32 hpcc_csig_bucket(u32 v, u32 bits)
 	return min_t(u32, e << bits | (v >> (e - 1) & (one - 1)), HPCC_CSIG_S_MAX);
 }
 
-/**
- * hpcc_csig_abw_bucket() - the bucket of an ABW/C
- * @abw_q30: ABW/C, at most HPCC_INT_UTIL_ONE
- * @units: units
- *
- * Return: 0 .. HPCC_CSIG_S_MAX.
- */
+/* @abw_q30 is at most HPCC_INT_UTIL_ONE. */
 static inline u32 hpcc_csig_abw_bucket(u32 abw_q30, const struct hpcc_csig_units *units)
 {
 	u32 parts = (u64)abw_q30 * 10000 >> HPCC_INT_UTIL_SHIFT;
@@ -147,27 +112,13 @@ static inline u32 hpcc_csig_abw_bucket(u32 abw_q30, const struct hpcc_csig_units
 	return hpcc_csig_bucket(mul_u64_u64_shr(parts, units->abw_inv, 62), HPCC_CSIG_ABW_BITS);
 }
 
-/**
- * hpcc_csig_time_bucket() - the bucket of a time
- * @ns: the time
- * @units: units
- *
- * Return: 0 .. HPCC_CSIG_S_MAX.
- */
 static inline u32 hpcc_csig_time_bucket(u64 ns, const struct hpcc_csig_units *units)
 {
 	return hpcc_csig_bucket(mul_u64_u64_shr(min_t(u64, ns, HPCC_CSIG_TIME_TOP),
 						units->time_inv, 62), HPCC_CSIG_TIME_BITS);
 }
 
-/**
- * hpcc_csig_util() - convert a bucket of ABW/C to a utilization
- * @s: the bucket
- * @units: units
- *
- * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE: HPCC_INT_UTIL_ONE for bucket 0, otherwise
- * the utilization in the middle of the bucket.
- */
+/* Utilization in the middle of bucket @s; 100 % for bucket 0. Unit: 1 / HPCC_INT_UTIL_ONE. */
 static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
 {
 	u32 low = hpcc_csig_value(s, HPCC_CSIG_ABW_BITS);
@@ -178,24 +129,13 @@ static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
 		   HPCC_INT_UTIL_ONE;
 }
 
-/**
- * hpcc_csig_locator() - the locator of a port
- * @node: switch_ID, or a substitute for it
- * @port: port_ID
- *
- * Return: 1 .. HPCC_CSIG_LOCATORS.
- */
+/* Returns 1 .. HPCC_CSIG_LOCATORS. A port without a switch_ID passes a substitute as @node. */
 static inline u8 hpcc_csig_locator(u32 node, u32 port)
 {
 	return 1 + hpcc_link_tag(node, port) % HPCC_CSIG_LOCATORS;
 }
 
-/**
- * hpcc_csig_ask() - the tag of a new request
- * @type: enum hpcc_csig_type
- *
- * Return: the 16 bits after TPID.
- */
+/* The 16 bits after TPID in a new request for @type. */
 static inline u16 hpcc_csig_ask(u8 type)
 {
 	return type << 13 | (type <= HPCC_CSIG_ABW_C ? HPCC_CSIG_S_MAX << 7 : 0);
@@ -207,8 +147,7 @@ static inline u16 hpcc_csig_ask(u8 type)
  * @have: number of readable bytes; HPCC_CSIG_WALK is sufficient
  * @tpid: TPID of the tag
  *
- * Return: offset of the tag, where HPCC_CSIG_LEN bytes and an EtherType are readable; -ENOENT: no
- * tag.
+ * Return: offset of the tag, which is readable with the EtherType after it; -ENOENT: no tag.
  */
 static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 {
@@ -222,13 +161,12 @@ static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 		proto = get_unaligned_be16(p + at);
 		if (proto == tpid)
 			return at;
-		if ((proto != ETH_P_8021Q && proto != ETH_P_8021AD) ||
-		    tags++ == HPCC_VLAN_TAGS_MAX)
+		if ((proto != ETH_P_8021Q && proto != ETH_P_8021AD) || tags++ == HPCC_VLAN_TAGS_MAX)
 			return -ENOENT;
 	}
 }
 
-/* The bucket of a port's signal of type @type, or -ENOENT if the port does not support the type. */
+/* The bucket of the port's signal, or -ENOENT if the port does not support the type. */
 static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 			       const struct hpcc_csig_units *units)
 {
@@ -250,10 +188,10 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
  * @hop: the port
  * @units: units
  *
- * The first port that supports the type always writes, because the locator of the tag is still 0.
+ * The first port that supports the type always writes: the tag's locator is still 0.
  *
- * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET if the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION if
- * the port does not support the type.
+ * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET: the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION: the
+ * port does not support the type.
  */
 static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 				  const struct hpcc_csig_units *units)
@@ -271,32 +209,19 @@ static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* ---- Between the ends ------------------------------------------------------------
- *
- * A signal record occupies the only slot of a FORWARD. Its first 4 bits are a hop number other than
- * 0, so ports that write into TCP options do not use this slot.
+/* A signal record occupies the only slot of a FORWARD. Its hop number is not 0, so ports that write
+ * into TCP options do not use this slot.
  */
-
 #define HPCC_CSIG_RECORD	(15ULL << 60 | (u64)HPCC_REPORT_SIGNAL << 56)
 #define HPCC_CSIG_POPPED	0x10000ULL
 
-/**
- * hpcc_csig_record() - the record of a FORWARD that requests a signal
- * @tag: the 16 bits of a tag after TPID
- * @popped: true: the tag was received and removed; false: the tag is not pushed yet
- *
- * Return: the bytes of the record as a number.
- */
+/* @tag: the 16 bits after TPID. @popped: false: the tag is not pushed yet; true: it was popped. */
 static inline u64 hpcc_csig_record(u16 tag, bool popped)
 {
 	return HPCC_CSIG_RECORD | (popped ? HPCC_CSIG_POPPED : 0) | tag;
 }
 
-/**
- * hpcc_csig_is() - whether an option is a FORWARD or ANSWERED that requests a signal
- * @opt: head of the option
- * @records: records of the option
- */
+/* Whether the option is a FORWARD or ANSWERED that requests a signal. */
 static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 {
 	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && opt->nr == 1 &&
@@ -310,7 +235,7 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
  * @tag: the 16 bits of the tag after TPID
  * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
  *
- * Return: false if the option does not request a signal; the packet is then unchanged.
+ * Return: false: the option does not request a signal, and the packet is unchanged.
  */
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
 				 bool fix_check)
@@ -335,24 +260,13 @@ static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u
 	return true;
 }
 
-/**
- * hpcc_csig_report() - the REPORT record that reflects a signal
- * @tag: the signal
- *
- * Return: the bytes of the record as a number.
- */
+/* The REPORT record that reflects a signal. */
 static inline u64 hpcc_csig_report(u16 tag)
 {
 	return (u64)HPCC_REPORT_SIGNAL << 60 | tag;
 }
 
-/**
- * hpcc_csig_reported() - the signal of a REPORT
- * @opt: head of the REPORT
- * @records: records of the REPORT
- *
- * Return: the signal; 0 if the REPORT is of another kind or malformed. A signal is never 0.
- */
+/* The signal of a REPORT. 0: the REPORT is of another kind or malformed. A signal is never 0. */
 static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *records)
 {
 	u64 v = opt->nr == 1 ? get_unaligned_be64(records) : 0;
@@ -360,31 +274,20 @@ static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *recor
 	return v >> 16 == (u64)HPCC_REPORT_SIGNAL << 44 ? (u16)v : 0;
 }
 
-/* ---- Sender ---------------------------------------------------------------------- */
-
-/**
- * struct hpcc_csig_path - state of a path, which signals describe as one link
- * @ts_ns: arrival time of the last signal; 0: no signal arrived yet
- * @tx_ns: total time that the link has spent on packets, computed from all signals
- * @qlen_ns: u1 of the last signal, times T
- * @ask: enum hpcc_csig_type of the next signal; 0: no request
- * @locator: locator of the port that reported the last queue
- * @turn: changes when the baseline becomes invalid
- * @turned: @turn changed when the last queue was reported
- */
+/* State of a path, which signals describe as one link. */
 struct hpcc_csig_path {
-	u64	ts_ns;
-	u64	tx_ns;
-	u32	qlen_ns;
-	u8	ask;
-	u8	locator;
-	u8	turn : 7;
-	u8	turned : 1;
+	u64	ts_ns;		/* arrival of the last signal; 0: none arrived yet */
+	u64	tx_ns;		/* time that the link has spent on packets, from all signals */
+	u32	qlen_ns;	/* u1 of the last signal, times T */
+	u8	ask;		/* enum hpcc_csig_type of the next signal; 0: no request */
+	u8	locator;	/* of the port that reported the last queue */
+	u8	turn : 7;	/* changes when the baseline becomes invalid */
+	u8	turned : 1;	/* turn changed when the last queue was reported */
 };
 
-/* If another port than the last one reports a queue, the last queue is no baseline for
- * min(qlen, L.qlen): invalidate the baseline. Do not invalidate it twice in a row: otherwise two
- * alternating bottlenecks would never be measured.
+/* A queue of one port is no baseline for min(qlen, L.qlen) of another port: invalidate the baseline
+ * if the port changes. Do not do this twice in a row: otherwise two alternating bottlenecks would
+ * never be measured.
  */
 static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
 {
@@ -403,12 +306,12 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
  * @r: set to a load record of hop 1
  *
  * Each signal adds u2 times the time since the last signal to txBytes, so d(tx) / d(ts) in the
- * window law is u2. After more than HPCC_INT_SPAN_NS without a signal the baseline is invalid. As
- * in the draft, u1 is added to u2; if a signal does not contain u2, u2 is 1. After a queue has
- * drained, u2 is unknown until the sender requests it.
+ * window law is u2. After HPCC_INT_SPAN_NS without a signal the baseline is invalid. The draft adds
+ * u1 to u2; if a signal does not contain u2, u2 is 1. After a queue has drained, u2 is unknown
+ * until the sender requests it.
  *
- * Return: 1: @r is set; 0: there is no record yet; -EINVAL: no port wrote the signal, or its type
- * is one that the sender does not request.
+ * Return: 1: @r is set; 0: no record yet; -EINVAL: no port wrote, or the sender does not request
+ * this type.
  */
 static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
 				 const struct hpcc_csig_units *units, u64 now_ns, u8 scale,

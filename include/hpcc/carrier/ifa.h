@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry in IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa), as draft-miao-tsv-hpcc-info-02
- * uses it. This file finds IFA after an IP header, pushes a hop's metadata, and reads the metadata
- * of all hops.
- *
- * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
+ * IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa) as draft-miao-tsv-hpcc-info-02 uses it. The
+ * functions use no skb, and read no byte beyond the caller's length.
  *
  * Bytes after an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets in each line:
  *	Ver:4  GNS:4  Next Header:8  reserved:3  MF:1  TS:1  I:1  TA:1  C:1  Max Length:8
@@ -20,7 +17,7 @@
  *	Speed:4  reserved:8  rxTimestampSec:20
  *	egressPort:16  ingressPort:16
  *	rxTimestampNs:32
- *	residenceTime:32, ns: time from the receipt of the packet to its departure
+ *	residenceTime:32, ns from the receipt of the packet to its departure
  *	txBytes:32, modulo 2^32
  *	reserved:16  Queue Length:16, in a unit that the name space defines
  *	reserved:32
@@ -61,70 +58,42 @@
 #define HPCC_IFA_TCP_MIN	20
 #define HPCC_IFA_TCP_DOFF	12	/* offset of the octet with the data offset */
 
-/* Number of speed codes with a defined speed, and the code for any other speed. */
+/* Number of codes with a defined speed, and the code for any other speed. */
 #define HPCC_IFA_SPEEDS		7
 #define HPCC_IFA_SPEED_OTHER	15
 
 /* Bit in a record's tag that distinguishes a link of IFA from a link of IOAM or INT. */
 #define HPCC_IFA_TAG		0x20
 
-/**
- * struct hpcc_ifa - fields of the IFA header and the metadata header
- * @md: offset of the metadata header from the IFA header
- * @max: Max Length
- * @limit: Hop Limit
- * @words: Current Length
- */
+/* Fields of the IFA header and the metadata header. */
 struct hpcc_ifa {
-	u32	md;
-	u8	max;
-	u8	limit;
-	u8	words;
+	u32	md;	/* offset of the metadata header from the IFA header */
+	u8	max;	/* Max Length */
+	u8	limit;	/* Hop Limit */
+	u8	words;	/* Current Length */
 };
 
-/**
- * struct hpcc_ifa_hop - metadata of a hop
- * @lns: local name space
- * @node: deviceID, 20 bits
- * @speed: code of B
- * @port: egressPort
- * @sec: rxTimestampSec, modulo 2^20
- * @ns: rxTimestampNs, below 1e9
- * @residence_ns: residenceTime
- * @tx_bytes: txBytes, modulo 2^32
- * @qlen: Queue Length, in units of the name space
- */
+/* Metadata of a hop. */
 struct hpcc_ifa_hop {
 	u8	lns;
-	u32	node;
-	u8	speed;
-	u16	port;
-	u32	sec;
-	u32	ns;
+	u32	node;		/* deviceID, 20 bits */
+	u8	speed;		/* code of B */
+	u16	port;		/* egressPort */
+	u32	sec;		/* rxTimestampSec, modulo 2^20 */
+	u32	ns;		/* rxTimestampNs, below 1e9 */
 	u32	residence_ns;
-	u32	tx_bytes;
-	u16	qlen;
+	u32	tx_bytes;	/* modulo 2^32 */
+	u16	qlen;		/* in units of the name space */
 };
 
 static const u16 hpcc_ifa_gbps[HPCC_IFA_SPEEDS] = { 10, 25, 40, 50, 100, 200, 400 };
 
-/**
- * hpcc_ifa_bps() - convert a speed code to B
- * @speed: the code
- *
- * Return: bit/s; 0: the code has no defined speed.
- */
+/* B in bit/s; 0: the code has no defined speed. */
 static inline u64 hpcc_ifa_bps(u8 speed)
 {
 	return speed < HPCC_IFA_SPEEDS ? hpcc_ifa_gbps[speed] * 1000000000ULL : 0;
 }
 
-/**
- * hpcc_ifa_speed() - convert B to a speed code
- * @bps: bit/s
- *
- * Return: the code; HPCC_IFA_SPEED_OTHER if no code has this speed.
- */
 static inline u8 hpcc_ifa_speed(u64 bps)
 {
 	u8 code;
@@ -135,24 +104,14 @@ static inline u8 hpcc_ifa_speed(u64 bps)
 	return HPCC_IFA_SPEED_OTHER;
 }
 
-/**
- * hpcc_ifa_is_ours() - whether this code supports an IFA header
- * @p: the header, HPCC_IFA_HEAD_LEN bytes
- *
- * Return: true if version, GNS, next header and flags are supported.
- */
+/* Whether version, GNS, next header and flags are supported. */
 static inline bool hpcc_ifa_is_ours(const u8 *p)
 {
 	return p[0] == (HPCC_IFA_VERSION << 4 | HPCC_IFA_GNS) && p[1] == HPCC_IFA_TCP &&
 	       !(p[2] & HPCC_IFA_F_OTHER);
 }
 
-/**
- * hpcc_ifa_md() - find the metadata header
- * @p: IFA header and the first HPCC_IFA_TCP_MIN bytes of a TCP header
- *
- * Return: offset of the metadata header from @p; 0 if the length of the TCP header is invalid.
- */
+/* Offset of the metadata header from the IFA header @p; 0: the TCP header's length is invalid. */
 static inline u32 hpcc_ifa_md(const u8 *p)
 {
 	u32 hlen = (p[HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_DOFF] >> 4) * 4;
@@ -167,8 +126,8 @@ static inline u32 hpcc_ifa_md(const u8 *p)
  * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
  *
- * Return: length from @p to the end of the stack; -ENOENT if the header is not supported; -EINVAL
- * if the lengths are inconsistent.
+ * Return: length from @p to the end of the stack; -ENOENT: the header is not supported; -EINVAL:
+ * the lengths are inconsistent.
  */
 static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa *t)
 {
@@ -190,24 +149,13 @@ static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa 
 	return total > len || t->words > t->max ? -EINVAL : (int)total;
 }
 
-/**
- * hpcc_ifa_room() - whether a hop may push its metadata
- * @t: headers from hpcc_ifa_find()
- * @room: number of bytes by which the packet may grow
- *
- * Return: true if so. Otherwise the hop must forward the packet unchanged.
- */
+/* Whether a hop may push its metadata. @room: number of bytes by which the packet may grow. */
 static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
 {
 	return t->limit && t->words + HPCC_IFA_HOP_WORDS <= t->max && room >= HPCC_IFA_HOP_LEN;
 }
 
-/**
- * hpcc_ifa_push() - write a hop's metadata
- * @md: the metadata header, followed by a gap of HPCC_IFA_HOP_LEN bytes
- * @t: headers from hpcc_ifa_find()
- * @hop: the metadata
- */
+/* Write a hop's metadata into the gap of HPCC_IFA_HOP_LEN bytes after the metadata header @md. */
 static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct hpcc_ifa_hop *hop)
 {
 	if (t->limit != HPCC_IFA_UNLIMITED)
@@ -229,8 +177,8 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
  * hpcc_ifa_hops() - number of hops in the metadata stack
  * @t: from hpcc_ifa_find()
  *
- * Return: number of hops; -EINVAL if their metadata have another length, if there are too many
- * hops, or if no room is left for another hop: the metadata of the loaded hop may then be missing.
+ * Return: number of hops; -EINVAL: their metadata have another length, there are too many hops, or
+ * no room is left for another hop: the metadata of the loaded hop may then be missing.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {
@@ -284,9 +232,8 @@ static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
  * @nr: hop of the record
  * @scale: scale of the record
  *
- * The counters wrap like the counters of an IOAM node: call hpcc_ioam_age() first. The tag differs
- * from the link's tag in the TCP option, in IOAM and in INT, so that records of different carriers
- * are not compared. This function divides only when the link restarts.
+ * The counters wrap as in IOAM: call hpcc_ioam_age() first. The tag differs from the link's tag in
+ * other carriers, so that their records are not compared.
  *
  * Return: the record.
  */
@@ -307,14 +254,9 @@ static inline struct hpcc_record hpcc_ifa_record(struct hpcc_trace_link *link,
 	return r;
 }
 
-/**
- * hpcc_ifa_header() - make both headers, without metadata
- * @p: HPCC_IFA_HEAD_LEN bytes, before the TCP header
- * @md: HPCC_IFA_MD_LEN bytes, after the TCP header
- * @nodes: maximum number of hops with metadata, up to HPCC_IFA_NODES_MAX
- *
- * Max Length and Hop Limit allow one more hop. If that hop has pushed metadata too, hops may be
- * missing.
+/* Write both headers without metadata: @p precedes the TCP header, and @md follows it. @nodes: 1 ..
+ * HPCC_IFA_NODES_MAX. Max Length and Hop Limit allow one more hop: if this hop has pushed metadata,
+ * hops may be missing.
  */
 static inline void hpcc_ifa_header(u8 *p, u8 *md, u8 nodes)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry in INT-MD (In-band Network Telemetry Dataplane Specification 2.1, P4.org), as
- * draft-miao-ccwg-hpcc-info-03 uses it. This file finds INT after a TCP header, pushes a hop's
- * metadata, and reads the metadata of all hops.
- *
- * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
+ * INT-MD (In-band Network Telemetry Dataplane Specification 2.1, P4.org) as
+ * draft-miao-ccwg-hpcc-info-03 uses it. The functions use no skb, and read no byte beyond the
+ * caller's length.
  *
  * Bytes after the TCP header, 4 octets in each line:
  *	Type:4  NPT:2  reserved:2  Length:8  reserved:8  DSCP:6  reserved:2	the shim
@@ -15,13 +13,13 @@
  * Length is the number of words after the shim. The fields of a hop have the order of their bits in
  * the bitmap; bit 0 is the most significant bit.
  *
- * Our instructions are bits 0, 1, 3, 5 and 7:
+ * Our instructions are bits 0, 1, 3, 5 and 7. The operator of a network chooses the units of the
+ * last three fields; we use:
  *	node ID
  *	ingress interface:16  egress interface:16
  *	queue ID:8  queue occupancy:24, bytes
  *	egress timestamp, ns, 8 octets
  *	egress interface Tx utilization; HPCC_INT_UTIL_ONE is 100 % of B
- * In the specification the operator of the network chooses the units of the last three fields.
  */
 #ifndef _HPCC_CARRIER_INT_H
 #define _HPCC_CARRIER_INT_H
@@ -64,8 +62,8 @@
 #define HPCC_INT_UTIL_SHIFT	30
 #define HPCC_INT_QLEN_MAX	0xfffffeU
 
-/* Maximum time between two packets with metadata of a link. If the time is longer, the number of
- * bytes sent in between is unknown.
+/* Maximum time between two packets with metadata of a link. After a longer time the number of bytes
+ * sent in between is unknown.
  */
 #define HPCC_INT_SPAN_NS	250000000ULL
 #define HPCC_INT_TX_BASE	0x1000000000000ULL
@@ -73,41 +71,26 @@
 /* Bit in a record's tag that distinguishes a link of INT from a link of IOAM. */
 #define HPCC_INT_TAG		0x40
 
-/**
- * struct hpcc_int_md - fields of the shim and the metadata header
- * @words: Length
- * @flags: HPCC_INT_F_*
- * @hop_words: Hop ML
- * @left: Remaining Hop Count
- * @instructions: Instruction Bitmap
- * @domain: Domain Specific ID
- */
+/* Fields of the shim and the metadata header. */
 struct hpcc_int_md {
-	u8	words;
-	u8	flags;
-	u8	hop_words;
-	u8	left;
-	u16	instructions;
-	u16	domain;
+	u8	words;		/* Length */
+	u8	flags;		/* HPCC_INT_F_* */
+	u8	hop_words;	/* Hop ML */
+	u8	left;		/* Remaining Hop Count */
+	u16	instructions;	/* Instruction Bitmap */
+	u16	domain;		/* Domain Specific ID */
 };
 
-/**
- * struct hpcc_int_hop - metadata of a hop
- * @node: node ID
- * @port: egress interface
- * @qlen_bytes: queue occupancy, 24 bits
- * @ts_ns: egress timestamp
- * @util: egress interface Tx utilization
- */
+/* Metadata of a hop. */
 struct hpcc_int_hop {
-	u32	node;
-	u16	port;
-	u32	qlen_bytes;
-	u64	ts_ns;
-	u32	util;
+	u32	node;		/* node ID */
+	u16	port;		/* egress interface */
+	u32	qlen_bytes;	/* queue occupancy, 24 bits */
+	u64	ts_ns;		/* egress timestamp */
+	u32	util;		/* egress interface Tx utilization */
 };
 
-/* Number of words of metadata for the instructions. A reserved instruction takes one word. */
+/* Words of metadata for the instructions. A reserved instruction takes one word. */
 static inline u32 hpcc_int_words(u16 instructions)
 {
 	u32 words = 0;
@@ -126,8 +109,8 @@ static inline u32 hpcc_int_words(u16 instructions)
  * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
  *
- * Return: length of shim, header and stack in bytes; -ENOENT if type, version or domain are not
- * supported; -EINVAL if the lengths are inconsistent.
+ * Return: length of shim, header and stack in bytes; -ENOENT: type, version or domain are not
+ * supported; -EINVAL: the lengths are inconsistent.
  */
 static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_md *t)
 {
@@ -154,11 +137,9 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_
 
 /**
  * hpcc_int_room() - whether a hop may push its metadata
- * @p: shim and metadata header, writable
- * @t: the result of hpcc_int_find() for @p
+ * @p: shim and metadata header, writable; if the hop may not push, the E or M flag is set
+ * @t: from hpcc_int_find()
  * @room: number of bytes by which the packet may grow
- *
- * If the hop may not push, set the E or M flag.
  *
  * Return: number of bytes to push, at most HPCC_INT_HOP_MAX; 0: the hop may not push.
  */
@@ -173,11 +154,8 @@ static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 	return 0;
 }
 
-/**
- * hpcc_int_push() - write a hop's metadata
- * @p: shim and metadata header, followed by a gap of hpcc_int_room() bytes
- * @t: the result of hpcc_int_find() for @p
- * @hop: the metadata; all other requested fields are set to "not available"
+/* Write a hop's metadata into the gap of hpcc_int_room() bytes after the headers at @p. Requested
+ * fields that @hop lacks are set to "not available".
  */
 static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struct hpcc_int_hop *hop)
 {
@@ -213,12 +191,8 @@ static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struc
 	}
 }
 
-/**
- * hpcc_int_hops() - number of hops with our instructions
- * @t: from hpcc_int_find()
- *
- * Return: number of hops; -EINVAL if the instructions are not ours, or if a hop is missing: the
- * missing hop may be the loaded hop.
+/* Number of hops. -EINVAL: the instructions are not ours, or a hop is missing, which may be the
+ * loaded hop.
  */
 static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 {
@@ -235,11 +209,9 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
  * @p: shim, metadata header and stack
  * @hops: hpcc_int_hops()
  * @nr: number of the hop on the path, 1 .. @hops
- * @now_ns: time of the reader's clock; used if the hop has no egress timestamp
+ * @now_ns: replaces a missing egress timestamp; any clock fits, because the timestamp only
+ *	determines for how long the utilization applies
  * @hop: result
- *
- * The timestamp only determines for how long the utilization applies, so the time of any clock can
- * replace it.
  *
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
@@ -260,9 +232,7 @@ static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct
 	       hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
 }
 
-/* Add the time that the link has spent on packets since its last metadata. Metadata with an older
- * timestamp are ignored.
- */
+/* Add the time spent on packets since the link's last metadata. Ignore older metadata. */
 static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_int_hop *hop)
 {
 	u64 step = hop->ts_ns - link->ts_ns;
@@ -273,7 +243,7 @@ static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_
 	link->ts_ns = hop->ts_ns;
 }
 
-/* Whether the timestamp is too far ahead of the link's last timestamp, or too far behind it. */
+/* Whether the timestamp is too far from the link's last timestamp. */
 static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
 {
 	return ts_ns - link->ts_ns + HPCC_INT_SPAN_NS > 2 * HPCC_INT_SPAN_NS;
@@ -288,8 +258,8 @@ static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
  * @scale: scale of the record
  *
  * The utilization applies to the time since the link's last metadata: txBytes is the sum of
- * utilization times time. The tag differs from the link's tag in the TCP option and in IOAM traces,
- * and changes when the link restarts. This function divides only when the link restarts.
+ * utilization times time. The tag differs from the link's tag in other carriers, and changes when
+ * the link restarts. This function divides only when the link restarts.
  *
  * Return: the record.
  */
@@ -318,14 +288,8 @@ static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,
 	};
 }
 
-/**
- * hpcc_int_util() - utilization of an interval
- * @busy_ns: time that the link spent on packets in the interval
- * @ns: length of the interval, not 0
- *
- * This function divides once.
- *
- * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE, at most HPCC_INT_UTIL_ONE.
+/* Utilization in an interval of @ns (not 0) in which the link spent @busy_ns on packets: 0 ..
+ * HPCC_INT_UTIL_ONE. This function divides once.
  */
 static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 {
@@ -339,11 +303,8 @@ static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 	return div64_u64(busy_ns << HPCC_INT_UTIL_SHIFT, ns);
 }
 
-/**
- * hpcc_int_header() - write shim and metadata header with an empty stack
- * @p: HPCC_INT_LEN bytes
- * @nodes: Remaining Hop Count
- * @dscp: DSCP of the packet before it was set to the DSCP of INT
+/* Write shim and metadata header (HPCC_INT_LEN bytes) with an empty stack. @nodes: Remaining Hop
+ * Count. @dscp: DSCP of the packet before it was set to the DSCP of INT.
  */
 static inline void hpcc_int_header(u8 *p, u8 nodes, u8 dscp)
 {

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry in IOAM (RFC 9197): the trace options of an IPv6 hop-by-hop header (RFC 9486), as
- * draft-miao-tsv-hpcc-info-02 uses them. This file finds a trace, writes the data of a node, and
- * reads the data of all nodes.
- *
- * The functions use bytes and lengths only, no skb. They read no byte beyond the caller's length.
+ * IOAM (RFC 9197): the pre-allocated trace option of an IPv6 hop-by-hop header (RFC 9486) as
+ * draft-miao-tsv-hpcc-info-02 uses it. Incremental traces are ignored. The functions use no skb,
+ * and read no byte beyond the caller's length.
  *
  * Format of a trace, 4 octets in each line:
  *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
  *	IOAM-Trace-Type:24  reserved:8
  *	space for the nodes' data; the first RemainingLen words of this space are free
- * This is the pre-allocated trace option; incremental traces are ignored. Each node writes its
- * data at the end of the free space, so the data of the last hop come first. Fields have the order
- * of their bits in IOAM-Trace-Type; bit 0 is the most significant bit.
+ * Each node writes at the end of the free space, so the data of the last hop come first. Fields
+ * have the order of their bits in IOAM-Trace-Type; bit 0 is the most significant bit.
  *
  * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
  *	Hop_Lim:8  node_id:24
@@ -56,44 +53,28 @@
 #define HPCC_IOAM_U24_NONE	0xffffffU
 #define HPCC_IOAM_U16_NONE	0xffffU
 
-/**
- * struct hpcc_ioam - the head of a trace
- * @ns: Namespace-ID
- * @type: IOAM-Trace-Type
- * @node_words: NodeLen, 4-octet words of a node
- * @flags: 4 bits
- * @left: RemainingLen, number of free words
- * @words: total number of words for nodes
- */
+/* Head of a trace. */
 struct hpcc_ioam {
-	u16	ns;
-	u32	type;
-	u8	node_words;
-	u8	flags;
-	u8	left;
-	u8	words;
+	u16	ns;		/* Namespace-ID */
+	u32	type;		/* IOAM-Trace-Type */
+	u8	node_words;	/* NodeLen, 4-octet words of a node */
+	u8	flags;		/* 4 bits */
+	u8	left;		/* RemainingLen, number of free words */
+	u8	words;		/* total number of words for nodes */
 };
 
-/**
- * struct hpcc_ioam_node - data of a node, of our trace type
- * @hop_lim: hop limit of the packet at departure
- * @node: node_id, 24 bits
- * @port: egress_if_id
- * @ts_ns: timestamp fraction
- * @qlen_bytes: queue depth
- * @tx_bytes: modulo 2^32
- */
+/* Data of a node, of our trace type. */
 struct hpcc_ioam_node {
-	u8	hop_lim;
-	u32	node;
-	u16	port;
-	u32	ts_ns;
-	u32	qlen_bytes;
-	u32	tx_bytes;
+	u8	hop_lim;	/* hop limit of the packet at departure */
+	u32	node;		/* node_id, 24 bits */
+	u16	port;		/* egress_if_id */
+	u32	ts_ns;		/* timestamp fraction */
+	u32	qlen_bytes;	/* queue depth */
+	u32	tx_bytes;	/* modulo 2^32 */
 };
 
-/* Start values of unwrapped counters: multiples of the wrap period, large enough that a counter can
- * decrease without reaching 0.
+/* Unwrapped counters start at multiples of their wrap period, large enough for a counter that
+ * decreases.
  */
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
 #define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
@@ -104,15 +85,13 @@ struct hpcc_ioam_node {
 #define HPCC_IOAM_SPAN_SHIFT	2	/* time of 2^30 bytes, from byte_time in Q32 */
 
 /**
- * hpcc_ioam_find() - find the trace in a hop-by-hop header
+ * hpcc_ioam_find() - find the first pre-allocated trace in a hop-by-hop header
  * @p: the header, from its Next Header field on
  * @len: length of the header
  * @at: set to the offset of the trace's head
  *
- * The function returns the first pre-allocated trace.
- *
- * Return: length of the trace with its head, a multiple of 4; -ENOENT if the header has no trace;
- * -EINVAL if the lengths are inconsistent.
+ * Return: length of the trace with its head, a multiple of 4; -ENOENT: no trace; -EINVAL: the
+ * lengths are inconsistent.
  */
 static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 {
@@ -140,12 +119,8 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 	return -ENOENT;
 }
 
-/**
- * hpcc_ioam_is_ours() - whether a trace carries a request
- * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
- *
- * Return: false if the namespace or the fields are not ours. Ports and receivers then use the TCP
- * option of the packet, if it has this option.
+/* Whether a trace carries a request. If the namespace or the fields are not ours, ports and
+ * receivers use the TCP option of the packet, if it has this option.
  */
 static inline bool hpcc_ioam_is_ours(const u8 *p)
 {
@@ -153,13 +128,8 @@ static inline bool hpcc_ioam_is_ours(const u8 *p)
 	       get_unaligned_be32(p + 4) >> 8 == HPCC_IOAM_TRACE_TYPE;
 }
 
-/**
- * hpcc_ioam_words() - length of a node's data
- * @type: IOAM-Trace-Type
- *
- * Fields that no RFC defines yet take one word (RFC 9197, section 4.4.1).
- *
- * Return: words; 0 if the type does not define the length.
+/* Words of a node's data; 0: @type does not define the length. Fields that no RFC defines yet take
+ * one word (RFC 9197, section 4.4.1).
  */
 static inline u32 hpcc_ioam_words(u32 type)
 {
@@ -182,8 +152,7 @@ static inline u32 hpcc_ioam_words(u32 type)
  * @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252
  * @t: result
  *
- * Return: 0, or -EINVAL if RemainingLen exceeds the trace, or NodeLen does not match the trace
- * type.
+ * Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does not match the trace type.
  */
 static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
 {
@@ -208,7 +177,6 @@ static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
 	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
 }
 
-/* Write one node's fields of our type. */
 static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
 {
 	put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
@@ -218,7 +186,7 @@ static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
 	put_unaligned_be32(n->tx_bytes, p + 16);
 }
 
-/* Write one node's fields for any trace type; unsupported fields are "not available". */
+/* Write a node's fields for any trace type; unsupported fields are "not available". */
 static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
 {
 	u32 bit;
@@ -273,14 +241,10 @@ static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
 {
 	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
 		return HPCC_UNSTAMPED_NO_OPTION;
-	return t->flags & HPCC_IOAM_F_OVERFLOW || t->left < t->node_words ?
-	       HPCC_UNSTAMPED_FULL : 0;
+	return t->flags & HPCC_IOAM_F_OVERFLOW || t->left < t->node_words ? HPCC_UNSTAMPED_FULL : 0;
 }
 
-/**
- * hpcc_ioam_overflow() - set the overflow flag, because a node had no room
- * @p: the trace
- */
+/* Set the overflow flag: a node had no room. */
 static inline void hpcc_ioam_overflow(u8 *p)
 {
 	p[2] |= HPCC_IOAM_F_OVERFLOW >> 1;
@@ -288,11 +252,9 @@ static inline void hpcc_ioam_overflow(u8 *p)
 
 /**
  * hpcc_ioam_write() - write a node's data into a pre-allocated trace
- * @p: the trace
+ * @p: the trace; if it has no room, the overflow flag is set
  * @len: as for hpcc_ioam_read()
  * @n: the data
- *
- * If there is no room, the overflow flag is set; other flags are unchanged.
  *
  * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED; NO_OPTION if
  * the namespace is not ours or the trace type does not define the length; FULL.
@@ -315,11 +277,7 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
 	return 0;
 }
 
-/**
- * hpcc_ioam_nodes() - number of nodes in a trace of our type
- * @t: head of the trace
- *
- * Return: number of nodes; -EINVAL if namespace or trace type are not ours, or if the trace
+/* Number of nodes in a trace. -EINVAL: namespace or trace type are not ours, or the trace
  * overflowed: a missing hop may be the loaded hop.
  */
 static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
@@ -374,11 +332,7 @@ static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct h
 	link->tx_bytes += (s32)(n->tx_bytes - (u32)link->tx_bytes);
 }
 
-/**
- * hpcc_ioam_age() - restart a link if its counters may have wrapped
- * @link: the link
- * @age_ns: time since the last trace
- */
+/* Restart a link if its counters may have wrapped. @age_ns: time since the last trace. */
 static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
 {
 	if (age_ns > min_t(u64, link->byte_time >> HPCC_IOAM_SPAN_SHIFT, HPCC_IOAM_SPAN_NS))
@@ -393,15 +347,15 @@ static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
  * @hop: hop of the record
  * @scale: scale of the record
  *
- * The tag differs from the link's tag in the TCP option: the counters have other offsets there, so
- * records of the two carriers must not be compared. The tag changes when the link restarts, because
- * the counters then jump. This function divides only when the link restarts.
+ * The tag differs from the link's tag in the TCP option, where the counters have other offsets:
+ * records of the two carriers must not be compared. The tag also changes when the link restarts,
+ * because the counters then jump. This function divides only when the link restarts.
  *
  * Return: the record.
  */
 static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,
-						  const struct hpcc_ioam_node *n, u64 bps,
-						  u8 hop, u8 scale)
+						  const struct hpcc_ioam_node *n, u64 bps, u8 hop,
+						  u8 scale)
 {
 	if (link->bps != bps || link->node != n->node || link->port != n->port) {
 		link->node = n->node;
@@ -419,29 +373,18 @@ static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,
 		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
 		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
 		      HPCC_COUNTER_MASK,
-		.qlen = min_t(u64, hpcc_link_time(link->byte_time, n->qlen_bytes).ns >> scale,
-			      ~0U),
+		.qlen = min_t(u64, hpcc_link_time(link->byte_time, n->qlen_bytes).ns >> scale, ~0U),
 	};
 }
 
-/**
- * hpcc_ioam_header_len() - length of a hop-by-hop header with room for nodes
- * @nodes: 1 .. HPCC_IOAM_NODES_MAX
- *
- * Return: bytes, a multiple of 8.
- */
+/* Bytes of a hop-by-hop header with room for @nodes, a multiple of 8. */
 static inline u32 hpcc_ioam_header_len(u32 nodes)
 {
 	return (4 + HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN + nodes * HPCC_IOAM_NODE_LEN + 7) &
 	       ~7U;
 }
 
-/**
- * hpcc_ioam_header() - write a hop-by-hop header with room for nodes
- * @p: hpcc_ioam_header_len() bytes
- * @nodes: 1 .. HPCC_IOAM_NODES_MAX
- * @next: Next Header
- */
+/* Write a hop-by-hop header with room for @nodes: 1 .. HPCC_IOAM_NODES_MAX. @next: Next Header. */
 static inline void hpcc_ioam_header(u8 *p, u32 nodes, u8 next)
 {
 	u32 len = hpcc_ioam_header_len(nodes);
