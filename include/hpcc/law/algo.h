@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * HPCC++ window law: ComputeWind and NewAck of draft-miao-iccrg-hpccplus section 4.2. measure.h
- * contains MeasureInflight, and state.h contains the parameters and the state.
+ * HPCC++ window law: ComputeWind and NewAck of draft-miao-iccrg-hpccplus section 4.2.
  *
  *	u' = min(qlen, L.qlen) / T + d(tx) / d(ts)		per link
  *	u  = max u', tau = min(d(ts) of the link with this u', T)
@@ -15,10 +14,10 @@
  *
  * The draft's qlen / (B T) and txRate / B need no B here: records contain qlen and txBytes as the
  * time that the link needs to send these bytes. The functions use no skb, socket, clock, lock or
- * allocation: the caller owns a struct hpcc_algo and its links, and passes numbers.
+ * allocation.
  *
- * Times (T, ts, tx, qlen) are in a unit that the caller chooses: ns in the kernel, a fraction of a
- * ns in the replay. The only limit is that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
+ * Times (T, ts, tx, qlen) are in a unit that the caller chooses, with T of 1 .. 2^40 units: ns in
+ * the kernel, a fraction of a ns in the replay.
  *
  * Fixed point; "nearest" is half up:
  *
@@ -26,16 +25,13 @@
  *	W, Wc, W_ai	Q16	2^56 (1 TB)	nearest; bytes
  *	eta		Q24	2^24 (1)	the caller's
  *	u'		Q24	2^40 (65536)	nearest; saturates
- *	U		Q44	2^60 (65536)	nearest; kept as U_q24 and the 20
- *						bits below it, U_low
- *	1/T		Q63	2^63 (T = 1)	nearest; for T = 2^40 still 23
- *						significant bits
+ *	U		Q44	2^60 (65536)	nearest; U_q24 and the 20 bits below it, U_low
+ *	1/T		Q63	2^63 (T = 1)	nearest; 23 significant bits for T = 2^40
  *	tau/T		Q63	2^63 (1)	that of 1/T, relative
  *	eta/U		Q31	2^63		nearest; from U in Q32
  *
- * U has more bits than u' because one update changes U only by (u - U) tau/T. At 800 Gb/s and T =
- * 1 s the weight tau/T of a packet is 1e-8: in Q24, U would not change if |u - U| is below 3. In
- * Q44 this limit is 3e-6.
+ * One update changes U only by (u - U) tau/T. At 800 Gb/s and T = 1 s the weight tau/T of a packet
+ * is 1e-8: in Q24, U would not change if |u - U| is below 3. In Q44 this limit is 3e-6.
  *
  * Maximum errors: of u' 2^-24 (half from each term); of U 2^-24 + 2^-45 T/tau; of W 2^-16 byte +
  * W (2^-32 / U + 2^-32 U / eta).
@@ -45,23 +41,14 @@
 
 #include <hpcc/law/measure.h>
 
-/**
- * hpcc_scale_wind() - Wc / (U/eta) (draft line 13)
- * @a: connection
- * @p: parameters
- *
- * Return: bytes, Q16, at most W_max.
- */
-static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
-				  const struct hpcc_params *p)
+/* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. */
+static inline u64 hpcc_scale_wind(const struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	/* U in Q32. If U < 2^-32, it is 0, and W is W_max. */
 	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
-	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39,
-					 max_t(u64, U_q32, 1));
+	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39, max_t(u64, U_q32, 1));
 
-	return min_t(u64, hpcc_mul_shr(a->Wc_q16, ratio_q31, 31),
-		     p->W_max_q16);
+	return min_t(u64, hpcc_mul_shr(a->Wc_q16, ratio_q31, 31), p->W_max_q16);
 }
 
 /**
@@ -75,8 +62,8 @@ static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
  *
  * Return: W, bytes, Q16, W_min .. W_max.
  */
-static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
-				    const struct hpcc_params *p, bool update_wc)
+static inline u64 hpcc_compute_wind(struct hpcc_algo *a, const struct hpcc_params *p,
+				    bool update_wc)
 {
 	u32 max_stage = p->max_stage;
 	u64 W_q16;
@@ -106,12 +93,10 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  * @since: time since Wc was last synchronised, time units, below 2^62
  * @settle: minimum time between two updates with maxStage 0, in T; 0 .. 64
  *
- * U is an average over T. If the round trip is shorter than T, U hardly changes in it. So Wc may be
- * divided by U at most twice per T.
- *
- * Records show the effect of a new W one round trip later, and U shows it another T later. With
- * maxStage 0 every update is multiplicative: if Wc is divided once per round trip by a U that is
- * two round trips old, all flows oscillate together with a period of 7 round trips.
+ * U is an average over T and hardly changes in a shorter round trip, so Wc may be divided by U at
+ * most twice per T. With maxStage 0 every update is multiplicative, and U shows the effect of a new
+ * W a round trip plus T later. If Wc is divided once per round trip by a U that is two round trips
+ * old, all flows oscillate together with a period of 7 round trips.
  *
  * Return: true if it may.
  */
@@ -120,17 +105,9 @@ static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since
 	return 2 * since >= p->T * (p->max_stage ? 1 : max(2 * settle, 1U));
 }
 
-/**
- * hpcc_follow_U() - update W from U, and Wc if a round trip ended
- * @a: connection
- * @p: parameters
- * @bits: result of MeasureInflight, not HPCC_ACK_NO_SAMPLE
- * @full: a round trip ended
- *
- * If no new record of the most loaded link arrived, U is unchanged: Wc was already divided by this
- * U and must not be divided by it again.
- *
- * Return: enum hpcc_ack_bits.
+/* Update W from U, and Wc if a round trip ended (@full). @bits: from MeasureInflight, without
+ * HPCC_ACK_NO_SAMPLE. Without a new record of the most loaded link U is unchanged: Wc was already
+ * divided by this U and must not be divided by it again.
  */
 static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
 				bool full)
@@ -160,8 +137,8 @@ static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p
  *
  * Return: enum hpcc_ack_bits.
  */
-static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
-			      u32 bits, u32 ack_seq, u32 snd_nxt)
+static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
+			      u32 ack_seq, u32 snd_nxt)
 {
 	bool full;
 
@@ -179,49 +156,23 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
 	return hpcc_follow_U(a, p, bits, full);
 }
 
-/**
- * hpcc_new_ack() - NewAck (draft section 4.2, lines 21-27)
- * @a: connection
- * @p: parameters
- * @s: records of the ACK
- * @n: number of records
- * @ack_seq: as for hpcc_follow()
- * @snd_nxt: as for hpcc_follow()
- *
- * Return: enum hpcc_ack_bits.
- */
+/* NewAck (draft section 4.2, lines 21-27) for the @n records of an ACK. */
 static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
-			       const struct hpcc_sample *s, u32 n, u32 ack_seq,
-			       u32 snd_nxt)
+			       const struct hpcc_sample *s, u32 n, u32 ack_seq, u32 snd_nxt)
 {
-	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq,
-			   snd_nxt);
+	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq, snd_nxt);
 }
 
-/**
- * hpcc_rate_of() - the rate of a window: W/T
- * @p: parameters
- * @W_q16: window, bytes
- * @units_per_s: time units in a second
- *
- * Return: bytes per second, rounded to nearest, at most 65536 per time unit.
- */
+/* W/T, bytes per second, nearest, at most 65536 bytes per time unit. */
 static inline u64 hpcc_rate_of(const struct hpcc_params *p, u64 W_q16, u64 units_per_s)
 {
 	/* bytes per unit: Q16 * Q63 >> 31 = Q48 */
 	return hpcc_mul_shr(hpcc_mul_shr(W_q16, p->inv_T_q63, 31), units_per_s, 48);
 }
 
-/**
- * hpcc_pacing_rate() - R = W/T (draft line 27)
- * @a: connection
- * @p: parameters
- * @units_per_s: time units in a second
- *
- * Return: as hpcc_rate_of().
- */
-static inline u64 hpcc_pacing_rate(const struct hpcc_algo *a,
-				   const struct hpcc_params *p, u64 units_per_s)
+/* R = W/T (draft line 27), as hpcc_rate_of(). */
+static inline u64 hpcc_pacing_rate(const struct hpcc_algo *a, const struct hpcc_params *p,
+				   u64 units_per_s)
 {
 	return hpcc_rate_of(p, a->W_q16, units_per_s);
 }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * LDCP (draft-dai-tsvwg-pfc-free-congestion-control): the marking curve of a switch and the window
- * law of a sender.
+ * law of a sender. The functions use no skb, socket, clock or lock.
  *
  *	p = 0						q < K_min
  *	p = (q - K_min) / (K_max - K_min) * P_max	K_min <= q < K_max
  *	p = 1						K_max <= q
  *
+ * For an ACK of n segments:
  *	ECN-Echo = 0	cw += n * alpha / cw		1 <= cw	 (2)
  *			cw += gamma			cw < 1
  *	ECN-Echo = 1	cw -= n * beta			1 < cw, down to 1
  *			cw = max(cw_min, eta * cw)	cw <= 1, eta = 1/2
  *
- * for an ACK of n segments. The draft lets cw fall "beneath one packet", but its first law needs cw
- * >= 1. So the first law stops at 1, and the second law handles the next mark. The draft sets
- * cw_min = gamma: N flows at gamma keep N * gamma packets on the path and in its queue.
+ * The draft lets cw fall "beneath one packet", but its first law needs cw >= 1. So the first law
+ * stops at 1, and the second law handles the next mark. The draft sets cw_min = gamma: N flows at
+ * gamma keep N * gamma packets on the path and in its queue.
  *
  * If cw is below 1, one packet leaves per RTT / cw on average, at random times.
- *
- * The functions use no skb, socket, clock or lock.
  *
  * Fixed point:
  *
@@ -32,10 +31,10 @@
  *	cw_min			Q24	(0, gamma]	the caller's
  *	ticks until a packet	Q28	0 .. 6		down
  *
- * Errors: p is too small by less than 2^-31 plus 2^-63 for each byte above K_min: in total less
- * than 2^-30. The error of n * alpha / cw is at most 2^-25 of a segment. For n = 1 and alpha = 1
- * this is 0.1 % of the step below 2^15 segments, and 6 % for the largest window that TCP can have
- * (2^30 bytes in segments of 536). A step below 2^-25 is rounded to 0: cw then does not change.
+ * Errors: p is too small by less than 2^-31 plus 2^-63 for each byte above K_min, in total 2^-30.
+ * The error of n * alpha / cw is at most 2^-25 of a segment. For n = 1 and alpha = 1 this is 0.1 %
+ * of the step below 2^15 segments, and 6 % for the largest window that TCP can have (2^30 bytes in
+ * segments of 536). A step below 2^-25 is rounded to 0: cw then does not change.
  */
 #ifndef _HPCC_LAW_LDCP_H
 #define _HPCC_LAW_LDCP_H
@@ -46,33 +45,21 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* ---- Switch: marking (section 2.1), dropping (section 2.3) ---------------- */
+/* Switch: marking (section 2.1), dropping (section 2.3) */
 
 #define LDCP_P_BITS		32
 #define LDCP_P_ONE		BIT_ULL(LDCP_P_BITS)
 #define LDCP_PPM		1000000U
 
-/**
- * struct ldcp_curve - marking curve for ECN-capable packets
- * @K_min: queue in bytes; below this length no packet is marked
- * @K_max: queue in bytes; from this length on every packet is marked
- * @slope: P_max / (K_max - K_min), Q63
- */
+/* Marking curve for ECN-capable packets. */
 struct ldcp_curve {
-	u32	K_min;
-	u32	K_max;
-	u64	slope;
+	u32	K_min;	/* bytes; a shorter queue marks no packet */
+	u32	K_max;	/* bytes; from this length on every packet is marked */
+	u64	slope;	/* P_max / (K_max - K_min), Q63 */
 };
 
-/**
- * ldcp_curve_init() - compute a curve, so that packets need no division
- * @c: curve
- * @K_min: bytes
- * @K_max: bytes, K_min or more
- * @P_max_ppm: millionths, 0 .. 1000000
- */
-static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
-				   u32 P_max_ppm)
+/* Compute a curve, so that packets need no division. @K_max >= @K_min, @P_max_ppm <= LDCP_PPM. */
+static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max, u32 P_max_ppm)
 {
 	u64 P_max_q32 = div64_u64((u64)P_max_ppm << LDCP_P_BITS, LDCP_PPM);
 
@@ -81,13 +68,7 @@ static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
 	c->slope = K_max > K_min ? div64_u64(P_max_q32 << 31, K_max - K_min) : 0;
 }
 
-/**
- * ldcp_mark_p() - probability that an arriving packet is marked
- * @c: curve
- * @q: bytes in the queue in front of the packet
- *
- * Return: p in Q32, 0 .. LDCP_P_ONE.
- */
+/* Probability, Q32, that a packet is marked when it meets a queue of @q bytes. */
 static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
 {
 	if (q < c->K_min)
@@ -97,29 +78,23 @@ static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
 	return (q - c->K_min) * c->slope >> 31;
 }
 
-/* ---- Sender: window (section 2.2) ------------------------------------------ */
+/* Sender: window (section 2.2) */
 
 #define LDCP_CW_BITS		24
 #define LDCP_ONE_Q24		BIT_ULL(LDCP_CW_BITS)
 #define LDCP_CW_MAX_Q24		BIT_ULL(2 * LDCP_CW_BITS)
 
-/* Maximum number of segments that count for one ACK, so that n * alpha fits 64 bits in Q48.
- * An ACK for more than these 17 MB is rare; the window then grows by less than the law requires.
+/* Maximum number of segments that count for one ACK, so that n * alpha fits 64 bits in Q48. An ACK
+ * for more than these 17 MB is rare; the window then grows by less than the law requires.
  */
 #define LDCP_ACKED_MAX		BIT(15)
 
-/**
- * struct ldcp_params - constants of the window law
- * @alpha_q24: increase, segments per round trip, (0, 1]
- * @beta_q24: decrease per marked segment, (0, 1]
- * @gamma_q24: step of windows below one segment, (0, 1]
- * @cw_min_q24: minimum window, (0, @gamma_q24]
- */
+/* Constants of the window law. */
 struct ldcp_params {
-	u32	alpha_q24;
-	u32	beta_q24;
-	u32	gamma_q24;
-	u32	cw_min_q24;
+	u32	alpha_q24;	/* increase, segments per round trip, (0, 1] */
+	u32	beta_q24;	/* decrease per marked segment, (0, 1] */
+	u32	gamma_q24;	/* step of windows below one segment, (0, 1] */
+	u32	cw_min_q24;	/* minimum window, (0, gamma] */
 };
 
 /**
@@ -128,10 +103,8 @@ struct ldcp_params {
  * @cw_q24: congestion window, segments, not 0
  * @n: number of segments that the ACK covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
  *
- * If cw is below 1, each ACK counts once, as in the draft, for any number of segments.
- *
- * One 64-bit division per ACK: the divisor cw changes with each ACK, so a stored reciprocal would
- * not save a division.
+ * If cw is below 1, each ACK counts once, as in the draft. A stored reciprocal would not save the
+ * 64-bit division, because the divisor cw changes with each ACK.
  *
  * Return: the window, at most LDCP_CW_MAX_Q24.
  */
@@ -146,14 +119,7 @@ static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
 	return min_t(u64, cw_q24, LDCP_CW_MAX_Q24);
 }
 
-/**
- * ldcp_revoke() - cw after an ACK with ECN-Echo
- * @p: constants
- * @cw_q24: congestion window, segments, not 0
- * @n: number of segments that the ACK covers, 1 or more
- *
- * Return: the window, at least cw_min.
- */
+/* cw, at least cw_min, after an ACK of @n segments with ECN-Echo. */
 static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 {
 	u64 debit = (u64)n * p->beta_q24;
@@ -163,7 +129,7 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 	return cw_q24 > LDCP_ONE_Q24 + debit ? cw_q24 - debit : LDCP_ONE_Q24;
 }
 
-/* ---- Sender: ticks of a window below one segment (section 2.2) --------------- */
+/* Sender: ticks of a window below one segment (section 2.2) */
 
 /* Maximum RTT for ticks, in units of T. In a queue that marks packets, a packet waits for less than
  * this. A longer RTT is caused by a delayed ACK or a busy host.
@@ -171,17 +137,10 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 #define LDCP_RTT_MAX_T		8
 #define LDCP_RANDOM_BITS	24
 
-/**
- * ldcp_tick_rtt_ns() - RTT from which a tick is computed
- * @T_ns: base RTT
- * @rtt_us: RTT of the last packet; 0 if no RTT was measured yet
- *
- * Return: ns, T .. LDCP_RTT_MAX_T * T.
- */
+/* RTT for a tick, ns: T .. LDCP_RTT_MAX_T * T. @rtt_us: RTT of the last packet; 0: none yet. */
 static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
 {
-	return clamp_t(u64, (u64)rtt_us * 1000, T_ns,
-		       (u64)T_ns * LDCP_RTT_MAX_T);
+	return clamp_t(u64, (u64)rtt_us * 1000, T_ns, (u64)T_ns * LDCP_RTT_MAX_T);
 }
 
 /**
@@ -190,13 +149,13 @@ static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
  * @cw_q24: congestion window, segments, cw_min or more and below 1
  * @random: evenly distributed over all values
  *
- * The average is RTT / cw. A flow gets a report of the queue only once per tick. With equal ticks
- * all flows would react to the same queue simultaneously, and the queue would oscillate. So ticks
- * are nearly exponentially distributed: toss a coin until the first tail, add 2/3 of RTT / cw for
+ * A flow learns about the queue only once per tick. With equal ticks all flows would react to the
+ * same queue simultaneously, and the queue would oscillate. So ticks are nearly exponentially
+ * distributed with the average RTT / cw: toss a coin until the first tail, add 2/3 of RTT / cw for
  * each head, and add a uniformly distributed part of another 2/3. The maximum is 6 RTT / cw.
  *
- * The 64-bit division is cheap enough, because with a window below one segment less than one ACK
- * arrives per RTT.
+ * The 64-bit division is cheap enough: with a window below one segment less than one ACK arrives
+ * per RTT.
  *
  * Return: ns.
  */
@@ -209,11 +168,10 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
 	heads = LDCP_RANDOM_BITS - fls(random | BIT(LDCP_RANDOM_BITS - 9));
 	rest = random << (heads + 1) & (BIT(LDCP_RANDOM_BITS) - 1);
 	parts_q28 = heads << 28 | rest << (28 - LDCP_RANDOM_BITS);
-	return mul_u64_u32_shr(div64_u64(rtt_ns << LDCP_CW_BITS, cw_q24),
-			       parts_q28 / 3 * 2, 28);
+	return mul_u64_u32_shr(div64_u64(rtt_ns << LDCP_CW_BITS, cw_q24), parts_q28 / 3 * 2, 28);
 }
 
-/* ---- Sender: zero-RTT bandwidth acquisition (sections 2.3 and 3) ------------ */
+/* Sender: zero-RTT bandwidth acquisition (sections 2.3 and 3) */
 
 /**
  * ldcp_is_low_priority() - whether a first-RTT packet leaves as Not-ECT

@@ -8,17 +8,10 @@
 
 #include <hpcc/law/state.h>
 
-/**
- * hpcc_link_u() - u' of a link (draft lines 4 and 5)
- * @p: parameters
- * @qlen: the smaller queue length of two successive records, time units
- * @dtx: d(tx) between the records, time units, at most HPCC_TX_EXCESS @dts + T
- * @dts: d(ts) between the records, time units, not 0
- *
- * Return: u', Q24, at most HPCC_U_MAX_Q24.
+/* u', Q24 (draft lines 4 and 5). @qlen: the smaller queue length of two successive records. @dtx
+ * and @dts: between the records; @dtx is at most HPCC_TX_EXCESS @dts + T, @dts is not 0.
  */
-static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
-			      u64 dts)
+static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx, u64 dts)
 {
 	u64 u_q24;
 
@@ -37,16 +30,10 @@ static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
 	return min_t(u64, u_q24, HPCC_U_MAX_Q24);
 }
 
-/**
- * hpcc_link_update() - process a link's record: u' and L[i] = ack.L[i]
- * @l: the link
- * @p: parameters
- * @s: the link's record
- *
- * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
+/* Process a link's record: u' and L[i] = ack.L[i]. Returns 0 if u' was measured; otherwise the
+ * reason why not, one of enum hpcc_ack_bits.
  */
-static inline u32 hpcc_link_update(struct hpcc_link *l,
-				   const struct hpcc_params *p,
+static inline u32 hpcc_link_update(struct hpcc_link *l, const struct hpcc_params *p,
 				   const struct hpcc_sample *s)
 {
 	u64 dtx = s->tx - l->tx;
@@ -83,18 +70,11 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	return why;
 }
 
-/**
- * hpcc_link_quiet() - process a report that a link is quiet
- * @l: the link
- * @p: parameters
- * @slow: slow start limits W, so u' may get its minimum immediately
- *
- * The last record of the link is no longer a valid baseline.
- *
- * Return: 0, or HPCC_ACK_NEW if the link had no baseline and was not quiet.
+/* Process a report that a link is quiet: its last record is no longer a valid baseline. @slow: slow
+ * start limits W, so u' may get its minimum immediately. Returns HPCC_ACK_NEW if the link had no
+ * baseline and was not quiet, otherwise 0.
  */
-static inline u32 hpcc_link_quiet(struct hpcc_link *l,
-				  const struct hpcc_params *p, bool slow)
+static inline u32 hpcc_link_quiet(struct hpcc_link *l, const struct hpcc_params *p, bool slow)
 {
 	u32 why = l->valid || l->quiet ? 0 : HPCC_ACK_NEW;
 
@@ -105,9 +85,9 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 	return why;
 }
 
-/* A round trip ended. A link without a report for too long counts as idle; its last record stays as
- * the baseline. While a link with records limits W, the state of a quiet link does not show how
- * much more traffic the quiet link could carry: its u' restarts at eta.
+/* A round trip ended. A link without a report for too long counts as idle, and keeps its baseline.
+ * While a link with records limits W, a quiet link does not show how much more traffic it could
+ * carry: its u' restarts at eta.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {
@@ -129,14 +109,9 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 	}
 }
 
-/**
- * hpcc_find_bottleneck() - record which link is the bottleneck, and the time of a change
- * @a: connection
- * @now: time of any clock; 0 counts as 1
- *
- * The bottleneck is the link with the largest u'. Call this once per round trip: within a round
- * trip the order of two equally loaded links changes often. The u' of a quiet link is the estimate
- * that the window law also uses.
+/* Record which link is the bottleneck (largest u', also of quiet links), and since when. Call this
+ * once per round trip: within a round trip the order of two equally loaded links changes often.
+ * @now: time of any clock; 0 counts as 1.
  */
 static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
 {
@@ -149,54 +124,36 @@ static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
 		l->bottleneck_since = l != most ? 0 : l->bottleneck_since ?: now ?: 1;
 }
 
-/**
- * hpcc_average() - U = (1 - tau/T) U + tau/T u (draft line 9)
- * @a: connection
- * @p: parameters
- * @u_q24: u of this ACK
- * @tau: time over which u was measured, time units, at most T
- */
-static inline void hpcc_average(struct hpcc_algo *a,
-				const struct hpcc_params *p, u64 u_q24, u64 tau)
+/* U = (1 - tau/T) U + tau/T u (draft line 9). @tau: time units, at most T. */
+static inline void hpcc_average(struct hpcc_algo *a, const struct hpcc_params *p, u64 u_q24,
+				u64 tau)
 {
-	u64 weight_q63 = min_t(u64, tau * p->inv_T_q63,
-			       BIT_ULL(HPCC_INV_T_BITS));
+	u64 weight_q63 = min_t(u64, tau * p->inv_T_q63, BIT_ULL(HPCC_INV_T_BITS));
 	u64 U_q44 = a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
 	u64 u_q44 = u_q24 << HPCC_U_LOW_BITS;
 
 	if (u_q44 >= U_q44)
-		U_q44 += hpcc_mul_shr(u_q44 - U_q44, weight_q63,
-				      HPCC_INV_T_BITS);
+		U_q44 += hpcc_mul_shr(u_q44 - U_q44, weight_q63, HPCC_INV_T_BITS);
 	else
-		U_q44 -= hpcc_mul_shr(U_q44 - u_q44, weight_q63,
-				      HPCC_INV_T_BITS);
+		U_q44 -= hpcc_mul_shr(U_q44 - u_q44, weight_q63, HPCC_INV_T_BITS);
 	a->U_q24 = U_q44 >> HPCC_U_LOW_BITS;
 	a->U_low = U_q44 & ((1U << HPCC_U_LOW_BITS) - 1);
 	a->moved = true;
 }
 
-/**
- * struct hpcc_measure - MeasureInflight, while an ACK's records are processed
- * @u_q24: largest u' of these records
- * @tau: d(ts) of the link with this u', at most T
- * @at: index of the link with this u'
- * @seen: bit mask of links that have a record in the ACK
- * @fresh: bit mask of the links in @seen that were measured
- * @bits: enum hpcc_ack_bits
- */
+/* MeasureInflight, while an ACK's records are processed. */
 struct hpcc_measure {
-	u64	u_q24;
-	u64	tau;
-	u32	at;
-	u32	seen;
-	u32	fresh;
-	u32	bits;
+	u64	u_q24;	/* largest u' of these records */
+	u64	tau;	/* d(ts) of the link with this u', at most T */
+	u32	at;	/* index of the link with this u' */
+	u32	seen;	/* bit mask of links that have a record in the ACK */
+	u32	fresh;	/* bit mask of the links in seen that were measured */
+	u32	bits;	/* enum hpcc_ack_bits */
 };
 
 /* Use the u' of a measured link if it is the largest one in this ACK. */
-static inline void hpcc_measure_max(const struct hpcc_algo *a,
-				    const struct hpcc_params *p, u32 at, u64 tau,
-				    struct hpcc_measure *m)
+static inline void hpcc_measure_max(const struct hpcc_algo *a, const struct hpcc_params *p, u32 at,
+				    u64 tau, struct hpcc_measure *m)
 {
 	u64 u_q24 = a->L[at].u_q24;
 
@@ -217,10 +174,8 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a,
  *
  * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
-static inline u32 hpcc_measure_link(struct hpcc_algo *a,
-				    const struct hpcc_params *p,
-				    const struct hpcc_sample *s,
-				    struct hpcc_measure *m)
+static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_params *p,
+				    const struct hpcc_sample *s, struct hpcc_measure *m)
 {
 	u32 at = s->hop - 1U;
 	struct hpcc_link *l;
@@ -256,8 +211,7 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a,
  * @tau: time since the last report of the link, time units
  * @m: as for hpcc_measure_link()
  */
-static inline void hpcc_measure_quiet(struct hpcc_algo *a,
-				      const struct hpcc_params *p, u32 hop,
+static inline void hpcc_measure_quiet(struct hpcc_algo *a, const struct hpcc_params *p, u32 hop,
 				      u64 tau, struct hpcc_measure *m)
 {
 	u32 at = hop - 1;
@@ -277,15 +231,14 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a,
  * @m: result of hpcc_measure_link() for the records
  *
  * u is the maximum over all links of the path. A link without a record in this ACK counts with its
- * last u'. A link with an unusable record counts as idle. U changes only if this ACK measured the
- * link with the maximum; with records of all links this equals the loop in the draft. u' = 0 for
- * all links is valid: a link that is much faster than the host sends a packet in less than one time
- * unit. If u' = 0 were ignored, U would stay at 1 forever.
+ * last u', a link with an unusable record as idle. U changes only if this ACK measured the link
+ * with the maximum; with records of all links this equals the draft's loop. u' = 0 for all links is
+ * valid: a link that is much faster than the host sends a packet in less than one time unit. If
+ * u' = 0 were ignored, U would stay at 1 forever.
  *
  * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
  */
-static inline u32 hpcc_measure_end(struct hpcc_algo *a,
-				   const struct hpcc_params *p,
+static inline u32 hpcc_measure_end(struct hpcc_algo *a, const struct hpcc_params *p,
 				   const struct hpcc_measure *m)
 {
 	u32 i;
@@ -304,17 +257,8 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a,
 	return m->bits;
 }
 
-/**
- * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
- * @a: connection; L and U are updated
- * @p: parameters
- * @s: records of an ACK, in any order, of all or some links
- * @n: number of records
- *
- * Return: as hpcc_measure_end().
- */
-static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
-					const struct hpcc_params *p,
+/* MeasureInflight (draft section 4.2, lines 1-10) for @n records of links, in any order. */
+static inline u32 hpcc_measure_inflight(struct hpcc_algo *a, const struct hpcc_params *p,
 					const struct hpcc_sample *s, u32 n)
 {
 	struct hpcc_measure m = {};

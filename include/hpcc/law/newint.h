@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and its records in a
- * REPORT.
+ * REPORT. The functions use no skb, socket, clock or lock.
  *
  *	sender to receiver	parameters for W (struct hpcc_newint_params)
  *	receiver to sender	W (struct hpcc_window)
  *
  * All windows are fractions of W_init, so neither record reveals the capacity of the path. The
- * receiver runs MeasureInflight and ComputeWind of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE
- * bytes.
+ * receiver runs the law of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE bytes.
  *
  * The draft's condition is "now > lastUpdateTime + T". This code adds the delay of the path's
  * queues to T, because data that the sender transmits with a new W wait in these queues. With T
- * alone, Wc would be divided once per T by a U that is one round trip old. Sixteen flows that meet
- * at an empty port would then all have W_min when the queue has drained.
- *
- * As in <hpcc/law/algo.h>, the functions use no skb, socket, clock or lock.
+ * alone, Wc would be divided once per T by a U that is one round trip old: sixteen flows that meet
+ * at an empty port would all have W_min when the queue has drained.
  */
 #ifndef _HPCC_LAW_NEWINT_H
 #define _HPCC_LAW_NEWINT_H
@@ -31,50 +28,34 @@
 #define HPCC_NEWINT_SETTLE_MAX	64U
 #define HPCC_NEWINT_IDS		16
 
-/* W is reported immediately if it is lower than the last reported W by more than 2^-3, or 1/8. */
+/* W is reported immediately if it is lower than the last reported W by more than 2^-3. */
 #define HPCC_NEWINT_FALL_SHIFT	3
 /* A W that was computed without an update of Wc is reported once per this number of T. */
 #define HPCC_NEWINT_SAME_T	4
 /* A longer queue counts as a queue of this number of T. */
 #define HPCC_NEWINT_QUEUE_T	64
-/* Number of flows N until the receiver has counted the flows. The HPCC paper uses N = 100. */
+/* N until the receiver has counted the flows, as in the HPCC paper. */
 #define HPCC_N_DEFAULT		100
 
-/**
- * struct hpcc_newint_params - parameters of a sender for the computation of W
- * @id: number of this set, 0 .. HPCC_NEWINT_IDS - 1
- * @T_ns: base RTT; 0: compute nothing
- * @eta_permille: target utilization, 1 .. 1000
- * @max_stage: maxStage
- * @settle: as for hpcc_wc_update_allowed(), at most HPCC_NEWINT_SETTLE_MAX
- * @per_rtt: W changes only when Wc changes
- * @W_min: in W_init / 2^14, 1 .. 2047
- * @W: initial W, in W_init / 2^16, 1 .. 65536
- * @W_ai: in W_init / 2^28, below 2^28
- * @alone: @W_ai is for a single flow: the receiver counts N and divides @W_ai by N
- */
+/* Parameters of a sender for the computation of W. */
 struct hpcc_newint_params {
-	u8	id;
-	u32	T_ns;
-	u16	eta_permille;
+	u8	id;		/* number of this set, 0 .. HPCC_NEWINT_IDS - 1 */
+	u32	T_ns;		/* base RTT; 0: compute nothing */
+	u16	eta_permille;	/* target utilization, 1 .. 1000 */
 	u8	max_stage;
-	u8	settle;
-	bool	per_rtt;
-	u16	W_min;
-	u32	W;
-	u32	W_ai;
-	bool	alone;
+	u8	settle;		/* for hpcc_wc_update_allowed(), at most HPCC_NEWINT_SETTLE_MAX */
+	bool	per_rtt;	/* W changes only when Wc changes */
+	u16	W_min;		/* in W_init / 2^14, 1 .. 2047 */
+	u32	W;		/* initial W, in W_init / 2^16, 1 .. 65536 */
+	u32	W_ai;		/* in W_init / 2^28, below 2^28 */
+	bool	alone;		/* W_ai is for a single flow: the receiver divides it by N */
 };
 
 #define HPCC_NEWINT_W_MIN_BITS	14
 #define HPCC_NEWINT_W_BITS	16
 #define HPCC_NEWINT_W_AI_BITS	28
 
-/**
- * hpcc_newint_params_pack() - write the two records of parameters
- * @q: valid parameters
- * @words: result, the bytes of the records as numbers
- */
+/* Write the two records of valid parameters, as numbers. */
 static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u64 words[2])
 {
 	u64 head = (u64)HPCC_REPORT_PARAMETERS << 60 | (u64)q->id << 56;
@@ -85,13 +66,7 @@ static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u
 		   (u64)(q->W - 1) << 28 | q->W_ai;
 }
 
-/**
- * hpcc_newint_params_unpack() - read the two records of parameters
- * @words: bytes of the records as numbers
- * @q: result
- *
- * Return: false if the records are not parameters, belong to two sets, or are out of range.
- */
+/* Returns false if the records are not parameters, belong to two sets, or are out of range. */
 static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_newint_params *q)
 {
 	q->id = words[0] >> 56 & 0xf;
@@ -111,12 +86,7 @@ static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_new
 	       (!q->T_ns || (q->T_ns >= HPCC_NEWINT_T_MIN_NS && q->T_ns <= HPCC_NEWINT_T_MAX_NS));
 }
 
-/**
- * hpcc_newint_W_ai_alone() - the W_ai that the receiver divides by N
- * @words: records of valid parameters
- *
- * Return: W_ai of a single flow, in the receiver's bytes, Q16; 0: do not divide W_ai by N.
- */
+/* W_ai of a single flow, in the receiver's bytes, Q16; 0: do not divide W_ai by N. */
 static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 {
 	if (!(words[1] >> 55 & 1))
@@ -124,24 +94,13 @@ static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 	return (HPCC_NEWINT_W_INIT_Q16 >> HPCC_NEWINT_W_AI_BITS) * (words[1] & 0xfffffff);
 }
 
-/**
- * hpcc_newint_params_same() - whether two sets of parameters are equal except for W
- * @a: records of one set
- * @b: records of the other set
- */
+/* Whether two sets of parameters are equal except for W. */
 static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 {
 	return a[0] == b[0] && !((a[1] ^ b[1]) & ~(0xffffULL << 28));
 }
 
-/**
- * hpcc_newint_part() - a window as a fraction of W_init
- * @p: parameters of the sender
- * @W_q16: window, bytes; a window above W_init counts as W_init
- * @bits: the unit is W_init / 2^@bits, 1 .. 30
- *
- * Return: number of units, rounded down.
- */
+/* @W_q16 (W_init if it is above) in units of W_init / 2^@bits, rounded down. @bits: 1 .. 30. */
 static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
 {
 	u32 shift = 0;
@@ -154,36 +113,19 @@ static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 b
 		     1ULL << bits);
 }
 
-/**
- * struct hpcc_window - the record of a window
- * @id: @id of the parameters from which W was computed
- * @seq: sequence number of windows, modulo 2^16
- * @W: in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE
- */
+/* The record of a window. */
 struct hpcc_window {
-	u8	id;
-	u16	seq;
-	u32	W;
+	u8	id;	/* of the parameters from which W was computed */
+	u16	seq;	/* sequence number of windows, modulo 2^16 */
+	u32	W;	/* in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE */
 };
 
-/**
- * hpcc_window_pack() - write the record of a window
- * @w: the window
- *
- * Return: the 8 bytes of the record as a number.
- */
 static inline u64 hpcc_window_pack(const struct hpcc_window *w)
 {
 	return (u64)HPCC_REPORT_WINDOW << 60 | (u64)w->id << 56 | (u64)w->seq << 32 | w->W;
 }
 
-/**
- * hpcc_window_unpack() - read the record of a window
- * @v: the 8 bytes of the record as a number
- * @w: result
- *
- * Return: false if @v is not the record of a window, or if W is 0 or above W_init.
- */
+/* Returns false if @v is not the record of a window, or if W is 0 or above W_init. */
 static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 {
 	w->id = v >> 56 & 0xf;
@@ -193,11 +135,7 @@ static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 	       w->W <= HPCC_WINDOW_ONE;
 }
 
-/**
- * hpcc_window_newer() - whether a window record is newer than another record with the same id
- * @v: a record
- * @old: the other record; 0: there is no other record
- */
+/* Whether a window record is newer than @old, or has another id. @old is 0 if there is none. */
 static inline bool hpcc_window_newer(u64 v, u64 old)
 {
 	u16 ahead = (v >> 32) - (old >> 32);
@@ -205,49 +143,28 @@ static inline bool hpcc_window_newer(u64 v, u64 old)
 	return (v ^ old) >> 56 || (ahead && ahead < 0x8000);
 }
 
-/**
- * hpcc_window_bytes() - the W of a record, in bytes
- * @w: the window
- * @p: parameters of the sender
- *
- * Return: bytes, Q16, W_min .. W_max.
- */
+/* The W of a record: bytes, Q16, W_min .. W_max. */
 static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hpcc_params *p)
 {
 	return hpcc_clamp_wind(p, hpcc_mul_shr(p->W_max_q16, w->W, 30));
 }
 
-/**
- * struct hpcc_newint - state of a connection at the receiver
- * @algo: W, Wc, U, L
- * @params: parameters, with W_init of HPCC_WINDOW_ONE bytes
- * @last_update: lastUpdateTime, time units
- * @queue: queues of the path at @last_update, time units
- * @reduced: time when CE last reduced W
- * @reported: time of the last report of W
- * @reported_q16: the last reported W; 0: W was not reported yet
- * @settle: @settle of the parameters
- * @measured: a link was measured since the last report
- * @updated: Wc was synchronised, or reduced because of CE, since the last report
- */
+/* State of a connection at the receiver. Times are in time units. */
 struct hpcc_newint {
-	struct hpcc_algo	algo;
-	struct hpcc_params	params;
-	u64			last_update;
-	u64			queue;
-	u64			reduced;
-	u64			reported;
-	u64			reported_q16;
-	u8			settle;
-	bool			measured;
-	bool			updated;
+	struct hpcc_algo	algo;		/* W, Wc, U, L */
+	struct hpcc_params	params;		/* with W_init of HPCC_WINDOW_ONE bytes */
+	u64			last_update;	/* lastUpdateTime */
+	u64			queue;		/* queues of the path at last_update */
+	u64			reduced;	/* time when CE last reduced W */
+	u64			reported;	/* time of the last report of W */
+	u64			reported_q16;	/* the last reported W; 0: none */
+	u8			settle;		/* of the parameters */
+	bool			measured;	/* a link was measured since the last report */
+	bool			updated;	/* CE or a round trip changed Wc since then */
 };
 
-/**
- * hpcc_newint_begin() - restart the computation of W with new parameters
- * @r: result; links keep their state
- * @q: valid parameters, T not 0
- * @now: time units; here ns
+/* Restart the computation of W with valid new parameters, T not 0. Links keep their state. Here the
+ * time unit is ns.
  */
 static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_newint_params *q,
 				     u64 now)
@@ -292,13 +209,8 @@ static inline u64 hpcc_newint_queue(const struct hpcc_newint *r)
 	return min(sum, most);
 }
 
-/**
- * hpcc_newint_follow() - second part of NewINT: update W from U (draft section 6.2, lines 28-34)
- * @r: connection
- * @bits: result of MeasureInflight
- * @now: time units
- *
- * Return: enum hpcc_ack_bits.
+/* Second part of NewINT: update W from U (draft section 6.2, lines 28-34). @bits: result of
+ * MeasureInflight. Returns enum hpcc_ack_bits.
  */
 static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 {
@@ -327,27 +239,14 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 	return bits;
 }
 
-/**
- * hpcc_newint_sample() - NewINT (draft section 6.2)
- * @r: connection
- * @s: records of a data segment
- * @n: number of records
- * @now: time units
- *
- * Return: enum hpcc_ack_bits.
- */
+/* NewINT (draft section 6.2) for @n records of a data segment. Returns enum hpcc_ack_bits. */
 static inline u32 hpcc_newint_sample(struct hpcc_newint *r, const struct hpcc_sample *s, u32 n,
 				     u64 now)
 {
 	return hpcc_newint_follow(r, hpcc_measure_inflight(&r->algo, &r->params, s, n), now);
 }
 
-/**
- * hpcc_newint_reduce() - reduce W because of CE, at most once per round trip
- * @r: connection
- * @shift: as for hpcc_algo_reduce()
- * @now: time units
- */
+/* Reduce W because of CE, at most once per round trip. @shift: as for hpcc_algo_reduce(). */
 static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
 {
 	if (now - r->reduced <= r->params.T + r->queue)
@@ -357,12 +256,7 @@ static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
 	hpcc_algo_reduce(&r->algo, &r->params, shift);
 }
 
-/**
- * hpcc_newint_fell() - whether to report W immediately
- * @r: connection
- *
- * Return: true for the first report, and if W is lower than the last reported W by more than 1/8.
- */
+/* Whether to report W immediately: for the first report, or if W fell by more than 1/8. */
 static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 {
 	u64 reported_q16 = r->reported_q16;
@@ -371,12 +265,7 @@ static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 	       r->algo.W_q16 < reported_q16 - (reported_q16 >> HPCC_NEWINT_FALL_SHIFT);
 }
 
-/**
- * hpcc_newint_due() - whether to report W
- * @r: connection
- * @now: time units
- *
- * Return: true if hpcc_newint_fell(). Also true, at most once per T, if a link was measured since
+/* Whether to report W: if hpcc_newint_fell(), or, at most once per T, if a link was measured since
  * the last report, and either Wc was synchronised or 4 T have passed.
  */
 static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
@@ -390,13 +279,7 @@ static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 	return r->updated || since >= HPCC_NEWINT_SAME_T * r->params.T;
 }
 
-/**
- * hpcc_newint_report() - report W
- * @r: connection
- * @now: time units
- *
- * Return: W in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE.
- */
+/* Report W, in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE. */
 static inline u32 hpcc_newint_report(struct hpcc_newint *r, u64 now)
 {
 	r->reported = now;

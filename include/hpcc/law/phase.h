@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Selection of the hops that the next request on a long path addresses, and of those addressed hops
- * that were quiet.
+ * Selection of the hops that the next request on a long path addresses.
  *
  * Hops p n + 1 .. p n + n write records into a request with n slots and phase p. Requests of one
  * connection differ in n: a request that shares its header with an echo has one slot. So the sender
- * stores the next hop to address, not a count of requests, and each request addresses a range of
- * hops that contains this hop. A round over H hops then takes
+ * stores the next hop to address, and each request addresses a range of hops that contains this
+ * hop. A round over H hops then takes
  *
  *	ceil(H / n) requests of n slots each, at most H in any mixture
  *
@@ -50,10 +49,7 @@ static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
 	return phase;
 }
 
-/**
- * hpcc_phase_needs_slots() - whether the next request needs more than one slot
- * @next_hop: next hop to request in this round, from 0 on
- */
+/* Whether the next request needs more than one slot. */
 static inline bool hpcc_phase_needs_slots(u8 next_hop)
 {
 	return next_hop >= HPCC_PHASES;
@@ -63,9 +59,7 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
  * hpcc_phase_quiet() - hops that a request addressed but that wrote no record
  * @opt: head of the request, as it arrived
  * @written: hops that wrote a record, hop h in bit h - 1
- * @full: no slot was left
- *
- * Hops after the last record of a full request are not included: they may have had no slot.
+ * @full: no slot was left, so hops after the last record may have had no slot: exclude them
  *
  * Return: bit mask of hops, as in @written.
  */

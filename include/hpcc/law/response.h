@@ -7,9 +7,8 @@
  *
  * The port that responds has a queue, so it sends without a pause. Wc is kept until the round trip
  * ends, and is then synchronised to W: the ACKs of this round trip use the same Wc, so the same
- * congestion does not reduce W twice. No link is measured: L is unchanged.
- *
- * As in hpcc/law/algo.h, the functions use no skb, socket, clock or lock.
+ * congestion does not reduce W twice. No link is measured: L is unchanged. The functions use no
+ * skb, socket, clock or lock.
  */
 #ifndef _HPCC_LAW_RESPONSE_H
 #define _HPCC_LAW_RESPONSE_H
@@ -17,8 +16,7 @@
 #include <hpcc/law/algo.h>
 #include <hpcc/wire/record.h>
 
-/*
- * A response is one word, so that one CPU can write it while another CPU reads it. Fields from the
+/* A response is one word, so that one CPU can write it while another CPU reads it. Fields from the
  * most significant bit on:
  *	seq:32  known:1  pending:1  zero:13  scale:5  qlen:12
  */
@@ -30,8 +28,6 @@
  * @seq: sequence number of the data that triggered the response
  * @scale: scale of the RESPONSE option
  * @record: load record of the RESPONSE, as a number
- *
- * Return: the word.
  */
 static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
 {
@@ -40,48 +36,26 @@ static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
 	       (record & ((1U << HPCC_QLEN_BITS) - 1));
 }
 
-/**
- * hpcc_response_seq() - sequence number of the data that triggered a response
- * @word: from hpcc_response_pack()
- *
- * Return: the sequence number.
- */
 static inline u32 hpcc_response_seq(u64 word)
 {
 	return word >> 32;
 }
 
-/**
- * hpcc_response_qlen_ns() - the queue that a response reports
- * @word: from hpcc_response_pack()
- *
- * Return: the time that the link needs for the queue, ns.
- */
+/* The time that the link needs for the queue. */
 static inline u64 hpcc_response_qlen_ns(u64 word)
 {
 	return (u64)hpcc_qlen_decode(word) << (word >> HPCC_QLEN_BITS & 0x1f);
 }
 
-/**
- * hpcc_response_holds() - whether the data that triggered a response are in flight
- * @word: the last response; 0: there was none
- * @snd_una: first byte that is not acknowledged
- * @snd_nxt: next byte to be sent
- */
+/* Whether the data that triggered a response are in flight. @word: 0: there was no response. */
 static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
 {
 	return word && hpcc_response_seq(word) - snd_una < snd_nxt - snd_una;
 }
 
-/**
- * hpcc_response_is_new() - whether a response adds information to the last one
- * @last: the last response; 0: there was none
- * @word: the new response, triggered by data in flight
- * @snd_una: first byte that is not acknowledged
- * @snd_nxt: next byte to be sent
- *
- * Return: true if later data triggered the new response, if it reports a longer queue, or if the
- * data that triggered the last response are acknowledged.
+/* Whether @word, triggered by data in flight, adds information to the last response (0: none):
+ * later data triggered it, it reports a longer queue, or the data of the last response are
+ * acknowledged.
  */
 static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd_nxt)
 {
@@ -105,13 +79,12 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
  *
  * Return: whether U changed.
  */
-static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p,
-				     u32 seq, u64 qlen, bool receiver)
+static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p, u32 seq,
+				     u64 qlen, bool receiver)
 {
 	u64 u_q24 = hpcc_link_u(p, qlen, 1, 1);
 
-	if ((!receiver && u_q24 <= a->U_q24) ||
-	    (a->started && (s32)(seq - a->last_update_seq) < 0))
+	if ((!receiver && u_q24 <= a->U_q24) || (a->started && (s32)(seq - a->last_update_seq) < 0))
 		return false;
 	a->U_q24 = u_q24;
 	a->U_low = 0;
@@ -128,12 +101,11 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
- * While the data that triggered a response are in flight, W does not grow, because the receiver may
- * not have received the records of these data yet. If W falls, later responses to data in flight
- * are ignored.
+ * While the data that triggered a response are in flight, W does not grow: the receiver may not
+ * have their records yet. If W falls, later responses to data in flight are ignored.
  */
-static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word,
-					     u32 snd_una, u32 snd_nxt)
+static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word, u32 snd_una,
+					     u32 snd_nxt)
 {
 	a->started = true;
 	if (W_q16 < a->Wc_q16)
