@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Buckets of the queue length histogram in struct tc_hpcc_xstats. HPCC_HIST_* of
- * include/uapi/linux/hpcc.h defines the buckets.
- */
+/* Buckets of the queue length histogram; HPCC_HIST_* of include/uapi/linux/hpcc.h defines them. */
 #ifndef _HPCC_WIRE_HISTOGRAM_H
 #define _HPCC_WIRE_HISTOGRAM_H
 
@@ -11,30 +8,17 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/**
- * hpcc_hist_bucket() - bucket of a queue length
- * @bytes: queue length
- *
- * Return: 0 .. HPCC_HIST_BUCKETS - 1.
- */
+/* The bucket, 0 .. HPCC_HIST_BUCKETS - 1, of a queue of @bytes. */
 static inline u32 hpcc_hist_bucket(u32 bytes)
 {
 	u32 v = bytes / HPCC_HIST_UNIT;
 	u32 shift = fls(v / (2 * HPCC_HIST_SUB));
 
 	/* From octave 1 on, v >> shift is at least HPCC_HIST_SUB; shift is octave - 1. */
-	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift),
-		     HPCC_HIST_BUCKETS - 1);
+	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift), HPCC_HIST_BUCKETS - 1);
 }
 
-/**
- * hpcc_hist_value() - largest queue length in a bucket
- * @bucket: 0 .. HPCC_HIST_BUCKETS - 1
- *
- * The last bucket also contains all longer queues.
- *
- * Return: bytes.
- */
+/* Largest queue length in a bucket, bytes. The last bucket also contains all longer queues. */
 static inline u64 hpcc_hist_value(u32 bucket)
 {
 	u32 octave = bucket / HPCC_HIST_SUB;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry option and hop records: encode, decode, bounds.
- *
- * The functions convert bytes to numbers and back; they use no skb, no policy and no clock.
- * include/uapi/linux/hpcc.h defines the layout. They read no byte beyond the caller's length.
+ * Telemetry option and hop records; include/uapi/linux/hpcc.h defines the layout. The functions
+ * convert bytes to numbers and back: they use no skb, policy or clock, and read no byte beyond the
+ * caller's length. Functions that take or return a record as u64 use its 8 bytes as a big endian
+ * number.
  */
 #ifndef _HPCC_WIRE_RECORD_H
 #define _HPCC_WIRE_RECORD_H
@@ -28,70 +28,41 @@
  */
 #define HPCC_T_UNITS_MAX	8192
 
-/**
- * struct hpcc_opt - head of a telemetry option
- * @type: enum hpcc_opt_type
- * @scale: times in the records are in units of 2^scale ns, 0 .. HPCC_SCALE_MAX
- * @hops: number of switches that the packet has passed, 0 .. HPCC_HOPS_MAX (saturated)
- * @flags: HPCC_OPT_F_*
- * @nr: number of slots, 0 .. HPCC_OPT_RECORDS_MAX
- */
+/* Head of a telemetry option. */
 struct hpcc_opt {
-	u8	type;
-	u8	scale;
-	u8	hops;
-	u8	flags;
-	u8	nr;
+	u8	type;	/* enum hpcc_opt_type */
+	u8	scale;	/* times in the records are in 2^scale ns, 0 .. HPCC_SCALE_MAX */
+	u8	hops;	/* switches that the packet has passed, 0 .. HPCC_HOPS_MAX (saturated) */
+	u8	flags;	/* HPCC_OPT_F_* */
+	u8	nr;	/* slots, 0 .. HPCC_OPT_RECORDS_MAX */
 };
 
-/**
- * struct hpcc_record - one load record
- * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
- * @tag: hash of switch_ID and port_ID
- * @ts: timestamp, units of 2^scale ns, modulo 2^20
- * @tx: txBytes as transmission time, units of 2^scale ns, modulo 2^20
- * @qlen: queue as transmission time, units of 2^scale ns
- */
+/* Load record. Times are in units of 2^scale ns. */
 struct hpcc_record {
-	u8	hop;
-	u8	tag;
-	u32	ts;
-	u32	tx;
-	u32	qlen;
+	u8	hop;	/* 1 .. HPCC_HOPS_MAX; 0 in a free slot */
+	u8	tag;	/* hash of switch_ID and port_ID */
+	u32	ts;	/* timestamp, modulo 2^20 */
+	u32	tx;	/* txBytes as transmission time, modulo 2^20 */
+	u32	qlen;	/* queue as transmission time */
 };
 
-/**
- * struct hpcc_identity - one identity record
- * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
- * @node: switch_ID
- * @port: port_ID
- * @bps: B in bit/s
- */
+/* Identity record. */
 struct hpcc_identity {
-	u8	hop;
-	u32	node;
-	u32	port;
-	u64	bps;
+	u8	hop;	/* 1 .. HPCC_HOPS_MAX; 0 in a free slot */
+	u32	node;	/* switch_ID */
+	u32	port;	/* port_ID */
+	u64	bps;	/* B in bit/s */
 };
 
-/**
- * hpcc_scale_for() - the scale that a sender requests for its base RTT T
- * @t_ns: T in ns
- *
- * Return: the smallest scale for which T is below HPCC_T_UNITS_MAX units.
+/* The scale that a sender requests for its base RTT T: the smallest one for which T is below
+ * HPCC_T_UNITS_MAX units.
  */
 static inline u8 hpcc_scale_for(u64 t_ns)
 {
 	return min_t(u32, fls64(t_ns / HPCC_T_UNITS_MAX), HPCC_SCALE_MAX);
 }
 
-/**
- * hpcc_link_tag() - 8 bits that distinguish the links of a hop
- * @node: switch_ID
- * @port: port_ID
- *
- * Return: the tag.
- */
+/* 8 bits that distinguish the links of a hop. */
 static inline u8 hpcc_link_tag(u32 node, u32 port)
 {
 	/* Multiplicative hash: the constant is an odd number near 2^32 / golden ratio. */
@@ -123,12 +94,7 @@ static inline u32 hpcc_qlen_encode(u64 units)
 	       (units >> (exp - 1) & ((1U << HPCC_QLEN_MANT_BITS) - 1));
 }
 
-/**
- * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
- * @code: 12 bits; higher bits are ignored
- *
- * Return: queue length in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
- */
+/* Inverse of hpcc_qlen_encode(), 0 .. HPCC_QLEN_MAX. Bits of @code above 12 are ignored. */
 static inline u32 hpcc_qlen_decode(u32 code)
 {
 	u32 exp = code >> HPCC_QLEN_MANT_BITS & 0xf;
@@ -137,14 +103,7 @@ static inline u32 hpcc_qlen_decode(u32 code)
 	return exp ? (mant | 1U << HPCC_QLEN_MANT_BITS) << (exp - 1) : mant;
 }
 
-/**
- * hpcc_counter_extend() - unwrap a 20-bit counter to the value nearest to a known value
- * @last: an earlier or later value of the counter, unwrapped
- * @raw: current value of the counter modulo 2^20
- *
- * Return: the value congruent to @raw that is nearest to @last, at most 2^19 - 1 ahead or 2^19
- * behind.
- */
+/* Unwrap a 20-bit counter @raw to the value nearest to @last: 2^19 - 1 ahead to 2^19 behind. */
 static inline u64 hpcc_counter_extend(u64 last, u32 raw)
 {
 	u32 ahead = (raw - (u32)last) & HPCC_COUNTER_MASK;
@@ -154,11 +113,7 @@ static inline u64 hpcc_counter_extend(u64 last, u32 raw)
 	return last + ahead - (1U << HPCC_COUNTER_BITS);
 }
 
-/**
- * hpcc_record_encode() - write a load record
- * @p: HPCC_RECORD_LEN bytes
- * @r: the record; qlen saturates, and the counters wrap
- */
+/* Write a load record; qlen saturates, and the counters wrap. */
 static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 {
 	put_unaligned_be64((u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
@@ -167,11 +122,7 @@ static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 			   hpcc_qlen_encode(r->qlen), p);
 }
 
-/**
- * hpcc_record_unpack() - read a load record
- * @v: the 8 bytes of the record as a number
- * @r: result; every bit pattern is a record; hop 0 means that the slot is free
- */
+/* Read a load record. Every bit pattern is a record. */
 static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
 {
 	r->hop = v >> 60;
@@ -181,39 +132,24 @@ static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
 	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
 }
 
-/**
- * hpcc_record_decode() - read a load record
- * @p: HPCC_RECORD_LEN bytes
- * @r: as for hpcc_record_unpack()
- */
 static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
 {
 	hpcc_record_unpack(get_unaligned_be64(p), r);
 }
 
-/**
- * hpcc_slot_hop() - hop number of a load record or an identity record
- * @p: HPCC_RECORD_LEN bytes
- *
- * Return: 1 .. HPCC_HOPS_MAX; 0: the slot is free.
- */
+/* Hop of a load record or an identity record: 1 .. HPCC_HOPS_MAX; 0: the slot is free. */
 static inline u8 hpcc_slot_hop(const u8 *p)
 {
 	return p[0] >> 4;
 }
 
 /* Unit of the mantissa of B for each exponent. */
-static const u64 hpcc_identity_unit_bps[4] = {
-	1000, 1000000, 1000000000, 1000000000000ULL
-};
+static const u64 hpcc_identity_unit_bps[4] = { 1000, 1000000, 1000000000, 1000000000000ULL };
 
 #define HPCC_IDENTITY_MANT_MAX	((1U << 22) - 1)
 
-/**
- * hpcc_identity_encode() - write an identity record
- * @p: HPCC_RECORD_LEN bytes
- * @id: the record; bps is rounded to the nearest value with a mantissa of 22 bits (exact for whole
- *	kbit/s up to 4.19 Gbit/s, for whole Mbit/s up to 4.19 Tbit/s), and saturates at 4.19 Pbit/s
+/* Write an identity record. bps is rounded to a mantissa of 22 bits (exact for whole kbit/s up to
+ * 4.19 Gbit/s, for whole Mbit/s up to 4.19 Tbit/s), and saturates at 4.19 Pbit/s.
  */
 static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 {
@@ -235,48 +171,26 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 			   (u64)exp << 22 | mant, p);
 }
 
-/**
- * hpcc_identity_unpack() - read an identity record
- * @v: the 8 bytes of the record as a number
- * @id: result; hop 0 means that the slot is free
- */
 static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
 {
 	id->hop = v >> 60;
 	id->node = v >> 40 & HPCC_NODE_MAX;
 	id->port = v >> 24 & HPCC_PORT_MAX;
-	id->bps = (v & HPCC_IDENTITY_MANT_MAX) *
-		  hpcc_identity_unit_bps[v >> 22 & 3];
+	id->bps = (v & HPCC_IDENTITY_MANT_MAX) * hpcc_identity_unit_bps[v >> 22 & 3];
 }
 
-/**
- * hpcc_identity_decode() - read an identity record
- * @p: HPCC_RECORD_LEN bytes
- * @id: as for hpcc_identity_unpack()
- */
 static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 {
 	hpcc_identity_unpack(get_unaligned_be64(p), id);
 }
 
-/**
- * hpcc_report_pack() - make a report record
- * @kind: enum hpcc_report
- * @N: flows, 1 .. HPCC_REPORT_N_MAX
- *
- * Return: the 8 bytes of the record as a number.
- */
+/* Make a report record with @N flows, 1 .. HPCC_REPORT_N_MAX. @kind: enum hpcc_report. */
 static inline u64 hpcc_report_pack(u8 kind, u16 N)
 {
 	return (u64)kind << 60 | N;
 }
 
-/**
- * hpcc_report_flows() - N of a report record
- * @v: the 8 bytes of the record as a number
- *
- * Return: 1 .. HPCC_REPORT_N_MAX; 0 if the record is of another kind or N is out of range.
- */
+/* N of a report record; 0: the record is of another kind, or N is out of range. */
 static inline u16 hpcc_report_flows(u64 v)
 {
 	u64 flows = v ^ (u64)HPCC_REPORT_FLOWS << 60;
@@ -284,23 +198,13 @@ static inline u16 hpcc_report_flows(u64 v)
 	return flows <= HPCC_REPORT_N_MAX ? flows : 0;
 }
 
-/**
- * hpcc_opt_len() - length of a telemetry option
- * @nr: slots
- *
- * Return: bytes, kind and length included.
- */
+/* Bytes of an option, kind and length included. */
 static inline u32 hpcc_opt_len(u32 nr)
 {
 	return HPCC_OPT_HEAD_LEN + nr * HPCC_RECORD_LEN;
 }
 
-/**
- * hpcc_opt_encode() - write a telemetry option's head
- * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not changed
- * @kind: TCP option kind
- * @opt: the head to write
- */
+/* Write HPCC_OPT_HEAD_LEN bytes, a telemetry option's head. */
 static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
 {
 	p[0] = kind;
@@ -339,8 +243,7 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
  * Each record belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free
  * slots, and an ECHO may have the map of quiet hops.
  *
- * Return: number of invalid records. An option with an invalid record may belong to another
- * experiment.
+ * Return: number of invalid records. If it is not 0, the option may belong to another experiment.
  */
 static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -372,13 +275,7 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 #define HPCC_TCPOPTS_USUAL	0x0101080aU
 #define HPCC_TCPOPTS_USUAL_LEN	12
 
-/**
- * hpcc_opts_usual() - length of the usual options at the start, which a search can skip
- * @opts: the option bytes of a TCP header
- * @len: number of these bytes
- *
- * Return: HPCC_TCPOPTS_USUAL_LEN or 0.
- */
+/* Length of the usual options at the start, which a search can skip. */
 static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 {
 	return len >= HPCC_TCPOPTS_USUAL_LEN &&
@@ -391,15 +288,13 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
  * @opts: the option bytes of a TCP header
  * @len: number of these bytes, 0 .. 40
  * @pos: in: offset at which the search starts, 0 for the first call; out: offset after the option
- *	that was found
  * @kind: the option kind to find; not EOL, NOP or timestamps
  * @other: another kind to find
  *
- * Return: offset of the next option of these kinds, which is completely within @len; -ENOENT if
- * there is no such option; -EINVAL if the length of an option is below 2 or exceeds @len.
+ * Return: offset of the option, which is completely within @len; -ENOENT: no such option; -EINVAL:
+ * the length of an option is below 2 or exceeds @len.
  */
-static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
-				   u8 other)
+static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind, u8 other)
 {
 	u32 at = *pos;
 
@@ -430,27 +325,13 @@ static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
 	return -ENOENT;
 }
 
-/**
- * hpcc_opt_next() - find an option of one kind in a TCP header
- * @opts: as for hpcc_opt_next_of()
- * @len: as for hpcc_opt_next_of()
- * @pos: as for hpcc_opt_next_of()
- * @kind: the option kind to find
- *
- * Return: as hpcc_opt_next_of().
- */
+/* Find an option of one kind, as hpcc_opt_next_of(). */
 static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
 {
 	return hpcc_opt_next_of(opts, len, pos, kind, kind);
 }
 
-/**
- * hpcc_syn_opt_encode() - write the option of a SYN or SYN-ACK
- * @p: HPCC_SYN_OPT_LEN bytes
- * @kind: TCP option kind
- * @exid: experiment identifier (RFC 6994)
- * @caps: HPCC_CAP_*
- */
+/* Write the option of a SYN or SYN-ACK. @exid: RFC 6994. @caps: HPCC_CAP_*. */
 static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
 {
 	p[0] = kind;
@@ -470,8 +351,8 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
  * Options of other experiments (TCP Fast Open, SMC) may have the same kind. This function reads the
  * first option with our ExID.
  *
- * Return: HPCC_CAP_*; -ENOENT if there is no such option; -EINVAL if the length or version of the
- * option is not ours, or if an option before it is malformed.
+ * Return: HPCC_CAP_*; -ENOENT: no such option; -EINVAL: the option's length or version is not ours,
+ * or an option before it is malformed.
  */
 static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 {

@@ -14,7 +14,7 @@
  * other switches do not respond to ANSWERED. A flow gets a response only in its turn (at most once
  * per interval), and only while the budgets of its sender and of the port are not used up.
  *
- * The functions use bytes and lengths only, no skb, as in hpcc/wire/stamp.h.
+ * The functions use no skb, as in hpcc/wire/stamp.h.
  */
 #ifndef _HPCC_WIRE_RESPOND_H
 #define _HPCC_WIRE_RESPOND_H
@@ -28,7 +28,6 @@
 #define HPCC_RESPONSE_OPT_LEN	(HPCC_OPT_HEAD_LEN + HPCC_RECORD_LEN)
 #define HPCC_RESPONSE_TCP_LEN	(sizeof(struct tcphdr) + HPCC_RESPONSE_OPT_LEN)
 
-/* Length of the longest response. */
 #define HPCC_RESPONSE_LEN_MAX	(HPCC_RESPONSE_LINK_MAX + sizeof(struct ipv6hdr) + \
 				 HPCC_RESPONSE_TCP_LEN)
 
@@ -37,40 +36,24 @@
 #define HPCC_TCP_RST		0x04
 #define HPCC_TCP_ACK		0x10
 
-/**
- * struct hpcc_trigger - fields for a response, copied from the packet with the request
- * @vlans: VLAN IDs: first the tag in the skb, then the tags in the headers; 0: none
- * @addrs: source and destination, of 4 or 16 bytes each
- * @ports: source and destination
- * @seq: sequence number
- * @ack: ACK number
- * @opt: the request with one free slot; after stamping: the RESPONSE
- * @link: Ethernet header and VLAN tags of the packet
- * @link_len: length of @link; 0: none
- * @version: 4 or 6
- * @tos: traffic class with the DSCP; the ECN field is 0
- *
- * @vlans, @addrs and @ports identify a flow; unused bytes of @addrs are 0.
+/* Fields for a response, copied from the packet with the request. vlans, addrs and ports identify a
+ * flow; vlans and the source in addrs identify a sender.
  */
 struct hpcc_trigger {
-	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];
-	u8	addrs[2 * 16];
-	u8	ports[4];
+	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];	/* tag in the skb, then in headers; 0: none */
+	u8	addrs[2 * 16];	/* source, destination: 4 or 16 bytes each; unused bytes are 0 */
+	u8	ports[4];	/* source, destination */
 	u8	seq[4];
 	u8	ack[4];
-	u8	opt[HPCC_RESPONSE_OPT_LEN];
-	u8	link[HPCC_RESPONSE_LINK_MAX];
-	u8	link_len;
-	u8	version;
-	u8	tos;
+	u8	opt[HPCC_RESPONSE_OPT_LEN];	/* request with one free slot; stamped: RESPONSE */
+	u8	link[HPCC_RESPONSE_LINK_MAX];	/* Ethernet header and VLAN tags */
+	u8	link_len;	/* of link; 0: none */
+	u8	version;	/* 4 or 6 */
+	u8	tos;		/* traffic class; the ECN field is 0 */
 };
 
-/* Length of the fields that identify a flow: @vlans, @addrs and @ports. */
 #define HPCC_TRIGGER_FLOW_LEN	offsetof(struct hpcc_trigger, seq)
 
-/* Length of the fields that identify a sender, the receiver of responses: @vlans and the source in
- * @addrs.
- */
 static inline u32 hpcc_trigger_sender_len(const struct hpcc_trigger *c)
 {
 	return offsetof(struct hpcc_trigger, addrs) + (c->version == 4 ? 4 : 16);
@@ -85,7 +68,6 @@ static inline void hpcc_trigger_vlans(struct hpcc_trigger *c, const u8 *p, u32 i
 		c->vlans[i++] = get_unaligned_be16(p + at) & VLAN_VID_MASK;
 }
 
-/* Read addresses and DSCP of an IP header. */
 static inline void hpcc_trigger_ip(struct hpcc_trigger *c, const u8 *ip)
 {
 	memset(c->addrs, 0, sizeof(c->addrs));
@@ -98,7 +80,7 @@ static inline void hpcc_trigger_ip(struct hpcc_trigger *c, const u8 *ip)
 	}
 }
 
-/* Whether an address is a unicast address. */
+/* Whether an address is unicast. */
 static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *addr)
 {
 	if (c->version == 4)
@@ -112,16 +94,11 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
  * @place: result of the walk, with IP header and option
  * @kind: TCP option kind
  * @ethernet: the packet begins with an Ethernet header
- * @c: result
+ * @c: result; the caller adds the VLAN tag of the skb
  *
- * A segment gets no response in three cases:
- *
- * - It has no ACK flag, so it has no ACK number for the response.
- * - Its hop count is at the maximum of 15.
- * - One of its addresses is not unicast. ICMP has the same rule (RFC 1122, 3.2.2): otherwise each
- *   port through which a multicast packet leaves would send a response.
- *
- * The caller adds the VLAN tag of the skb.
+ * A segment gets no response if it has no ACK number for the response, if its hop count is at the
+ * maximum of 15, or if one of its addresses is not unicast. ICMP also has the last rule (RFC
+ * 1122, 3.2.2): otherwise each port through which a multicast packet leaves would send a response.
  *
  * Return: whether the packet requests load records and may get a response.
  */
@@ -160,23 +137,14 @@ static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location
 	return true;
 }
 
-/**
- * hpcc_trigger_stamp() - write the record of a response
- * @c: from hpcc_trigger_read()
- * @s: the port; neither quiet nor anonymous
- */
+/* Write the record of a response. @s: the port; neither quiet nor anonymous. */
 static inline void hpcc_trigger_stamp(struct hpcc_trigger *c, const struct hpcc_stamp *s)
 {
 	hpcc_stamp_option(c->opt, sizeof(c->opt), s);
 	c->opt[2] = HPCC_OPT_RESPONSE << 5 | (c->opt[2] & 0x1f);
 }
 
-/**
- * hpcc_answered_write() - mark a request as answered
- * @p: the packet, writable up to @place->end
- * @place: result of the walk; the option is a FORWARD
- * @fix_check: as for hpcc_stamp_packet()
- */
+/* Mark a FORWARD as answered. @fix_check: as for hpcc_stamp_packet(). */
 static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *place, bool fix_check)
 {
 	__wsum before = hpcc_opts_sum(p, place);
@@ -197,16 +165,11 @@ static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *pl
  */
 #define HPCC_TURN_WAYS		4
 
-/**
- * struct hpcc_turn - the last turn of a flow
- * @ns: time of the turn; 0: never
- * @key: identifies the flow
- * @seq: sequence number of the data
- */
+/* The last turn of a flow. */
 struct hpcc_turn {
-	u64	ns;
-	u32	key;
-	u32	seq;
+	u64	ns;	/* time of the turn; 0: never */
+	u32	key;	/* identifies the flow */
+	u32	seq;	/* sequence number of the data */
 };
 
 enum hpcc_turn_kind {
@@ -251,14 +214,10 @@ static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key,
 	return *turn ? HPCC_TURN_NEW : HPCC_TURN_HELD;
 }
 
-/**
- * struct hpcc_budget - rate limit for responses
- * @shift: the average interval between responses is every_ns >> @shift
- * @burst: maximum number of responses at once
- */
+/* Rate limit for responses. */
 struct hpcc_budget {
-	u32	shift;
-	u32	burst;
+	u32	shift;	/* the average interval between responses is every_ns >> shift */
+	u32	burst;	/* maximum number of responses at once */
 };
 
 /* Budgets of a port, and of a sender that receives responses. */
@@ -289,12 +248,7 @@ static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u6
 	return full_ns <= now_ns + (kind == HPCC_TURN_NEW ? all_ns / 2 : all_ns) ? full_ns : 0;
 }
 
-/**
- * hpcc_response_len() - length of a response
- * @c: the packet that triggered it
- *
- * Return: bytes, at most HPCC_RESPONSE_LEN_MAX.
- */
+/* Bytes of a response, at most HPCC_RESPONSE_LEN_MAX. */
 static inline u32 hpcc_response_len(const struct hpcc_trigger *c)
 {
 	return c->link_len + (c->version == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
@@ -334,11 +288,7 @@ static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_trigger *c)
 	memcpy(tcp + sizeof(struct tcphdr), c->opt, sizeof(c->opt));
 }
 
-/**
- * hpcc_response_write() - write a response
- * @p: hpcc_response_len() bytes
- * @c: the packet that triggered it, stamped
- */
+/* Write hpcc_response_len() bytes: the response. @c is stamped. */
 static inline void hpcc_response_write(u8 *p, const struct hpcc_trigger *c)
 {
 	static const u8 pseudo[] = { 0, IPPROTO_TCP, 0, HPCC_RESPONSE_TCP_LEN };

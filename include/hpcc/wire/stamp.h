@@ -3,10 +3,9 @@
  * Stamping of a packet by a switch: find the telemetry option, count the hop, write a record, and
  * update the TCP checksum.
  *
- * The functions use bytes and lengths only, no skb. If only the first bytes of a packet are
- * readable, hpcc_walk() returns the number of bytes that it needs, and the caller calls it again.
- * The functions read only readable bytes, and use a length field only after comparing it with the
- * enclosing length.
+ * The functions use no skb. If only the first bytes of a packet are readable, hpcc_walk() returns
+ * the number of bytes that it needs, and the caller calls it again. A length field is used only
+ * after a comparison with the enclosing length.
  */
 #ifndef _HPCC_WIRE_STAMP_H
 #define _HPCC_WIRE_STAMP_H
@@ -23,7 +22,7 @@
 #include <net/ipv6.h>
 #include <hpcc/wire/record.h>
 
-/* Maximum length of all headers. Packets with longer headers get no record. */
+/* Packets with longer headers get no record. */
 #define HPCC_WALK_MAX_BYTES	512
 
 /* Results of hpcc_walk() besides enum hpcc_unstamped. */
@@ -31,47 +30,27 @@
 #define HPCC_WALK_MORE		(-2)	/* the walk needs place->need readable bytes */
 #define HPCC_WALK_TCP		(-3)	/* internal: a TCP header was found */
 
-/* With this value instead of an option kind, the walk stops after the IP header. No option has this
- * kind, because EOL ends the options.
- */
+/* Instead of an option kind: stop after the IP header. No option has the kind EOL. */
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
-/**
- * struct hpcc_opt_location - offsets of a packet's headers and its telemetry option
- * @need: after HPCC_WALK_MORE: number of bytes that must be readable
- * @version: 4 or 6, for any result of the walk, if struct iphdr or struct ipv6hdr is readable and
- *	has a valid version and header length; otherwise 0
- * @ip: offset of the IP header if @version is not 0; otherwise 0
- * @tcp: offset of the TCP header
- * @opt: offset of the option
- * @len: length of the option
- * @end: offset of the first byte after the TCP header
- */
+/* Offsets of a packet's headers and its telemetry option. */
 struct hpcc_opt_location {
-	u32	need;
-	u32	version;
-	u32	ip;
-	u32	tcp;
-	u32	opt;
-	u32	len;
-	u32	end;
+	u32	need;		/* after HPCC_WALK_MORE: number of bytes that must be readable */
+	u32	version;	/* 4 or 6 if the IP header is valid, for any result; or 0 */
+	u32	ip;		/* offset of the IP header, if version is not 0; or 0 */
+	u32	tcp;		/* offset of the TCP header */
+	u32	opt;		/* offset of the option */
+	u32	len;		/* length of the option */
+	u32	end;		/* offset of the first byte after the TCP header */
 };
 
-/**
- * struct hpcc_frame - a packet for hpcc_walk()
- * @p: first byte of the packet
- * @have: number of readable bytes, at most @len
- * @len: length of the packet
- * @proto: EtherType of the header at @network, or HPCC_PROTO_ETHERNET if the packet begins with an
- *	Ethernet header
- * @network: offset of the network header, at most @len; 0 with HPCC_PROTO_ETHERNET
- */
+/* A packet for hpcc_walk(). */
 struct hpcc_frame {
 	const u8	*p;
-	u32		have;
-	u32		len;
-	u32		proto;
-	u32		network;
+	u32		have;		/* number of readable bytes, at most len */
+	u32		len;		/* length of the packet */
+	u32		proto;		/* EtherType at network, or HPCC_PROTO_ETHERNET */
+	u32		network;	/* offset, at most len; 0 with HPCC_PROTO_ETHERNET */
 };
 
 #define HPCC_PROTO_ETHERNET	0x10000	/* not an EtherType */
@@ -92,8 +71,8 @@ struct hpcc_frame {
  * exceed HPCC_WALK_MAX_BYTES. @off is at most the length of a packet plus the length of an IPv6
  * extension header.
  */
-static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
-				 u32 n, struct hpcc_opt_location *place)
+static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off, u32 n,
+				 struct hpcc_opt_location *place)
 {
 	u32 need = off + n;
 
@@ -108,9 +87,7 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 	return HPCC_WALK_MORE;
 }
 
-/* Whether switches write records into this option. They do not write into an echo in the same
- * segment. Most options are FORWARDs.
- */
+/* Whether switches write records into this option (not into an echo). Most are FORWARDs. */
 static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 {
 	return opt->type == HPCC_OPT_FORWARD ||
@@ -129,8 +106,7 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 	u32 hlen;
 	int ret;
 
-	ret = hpcc_walk_need(f, place->end, place->tcp, sizeof(struct tcphdr),
-			     place);
+	ret = hpcc_walk_need(f, place->end, place->tcp, sizeof(struct tcphdr), place);
 	if (ret)
 		return ret;
 	hlen = (tcp[HPCC_TCP_DOFF] >> 4) * 4;
@@ -224,10 +200,8 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 		return HPCC_UNSTAMPED_MALFORMED;
 	end = at + payload;
 	next = ip[offsetof(struct ipv6hdr, nexthdr)];
-	while (next == NEXTHDR_HOP || next == NEXTHDR_ROUTING ||
-	       next == NEXTHDR_DEST) {
-		ret = hpcc_walk_need(f, end, at, sizeof(struct ipv6_opt_hdr),
-				     place);
+	while (next == NEXTHDR_HOP || next == NEXTHDR_ROUTING || next == NEXTHDR_DEST) {
+		ret = hpcc_walk_need(f, end, at, sizeof(struct ipv6_opt_hdr), place);
 		if (ret)
 			return ret;
 		next = f->p[at];
@@ -242,11 +216,9 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	return HPCC_WALK_TCP;
 }
 
-/* Find the network header after an Ethernet header and VLAN tags. Returns the same values as
- * hpcc_walk_need(), or HPCC_UNSTAMPED_NOT_TCP.
- */
-static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
-				u32 *proto, struct hpcc_opt_location *place)
+/* Find the network header after an Ethernet header and VLAN tags. Returns as hpcc_walk_need(). */
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off, u32 *proto,
+				struct hpcc_opt_location *place)
 {
 	u32 tags;
 	int ret;
@@ -272,18 +244,15 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
 }
 
 /**
- * hpcc_walk() - find a packet's headers and its telemetry option
+ * hpcc_walk() - find a packet's headers and its first option that requests records from switches
  * @f: the packet
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  * @place: result
  *
- * The walk ends at the first option that requests records from switches.
- *
  * Return: HPCC_WALK_FOUND; HPCC_WALK_MORE; or the reason why no option was found (enum
  * hpcc_unstamped), which is HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
  */
-static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
-			    struct hpcc_opt_location *place)
+static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame within = *f;
 	u32 off = f->network, proto = f->proto;
@@ -310,26 +279,16 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
 	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(&within, kind, place) : ret;
 }
 
-/**
- * struct hpcc_stamp - snapshot of a port at the departure of a packet
- * @node: switch_ID
- * @port: port_ID
- * @bps: B in bit/s
- * @ts_ns: time at which the packet's first bit leaves
- * @tx_ns: total time that the link has spent on earlier packets
- * @qlen_ns: time that the link needs for the queue after the packet
- * @quiet: the queue after the packet is too short for a load record
- * @anonymous: do not write a record into IDENTIFY
- */
+/* Snapshot of a port at the departure of a packet. */
 struct hpcc_stamp {
-	u32	node;
-	u32	port;
-	u64	bps;
-	u64	ts_ns;
-	u64	tx_ns;
-	u64	qlen_ns;
-	bool	quiet;
-	bool	anonymous;
+	u32	node;		/* switch_ID */
+	u32	port;		/* port_ID */
+	u64	bps;		/* B in bit/s */
+	u64	ts_ns;		/* time at which the packet's first bit leaves */
+	u64	tx_ns;		/* total time that the link has spent on earlier packets */
+	u64	qlen_ns;	/* time that the link needs for the queue after the packet */
+	bool	quiet;		/* the queue after the packet is too short for a load record */
+	bool	anonymous;	/* do not write a record into IDENTIFY */
 };
 
 /* Results of stamping, besides enum hpcc_unstamped. */
@@ -349,15 +308,12 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
 
 /**
  * hpcc_stamp_option() - count the hop and, if a slot is free, write a record
- * @p: the option
- * @len: length of the option
+ * @p: the option; changed only if it is a well-formed FORWARD, ANSWERED or IDENTIFY
+ * @len: length of the option, which never changes
  * @s: the port
  *
- * A port never replaces the record of another port. A sender reads a path with more hops than slots
- * in phases. If a later hop replaced the record of an earlier hop, the sender would keep an old
- * record of the earlier hop.
- *
- * Only a well-formed FORWARD, ANSWERED or IDENTIFY is changed. Its length never changes.
+ * A sender reads a path with more hops than slots in phases. If a later hop replaced the record of
+ * an earlier hop, the sender would keep an old record of the earlier hop.
  *
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
  * hpcc_unstamped).
@@ -410,9 +366,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* Checksum of all options of the packet. The options are aligned to 16-bit words; the telemetry
- * option alone may not be aligned.
- */
+/* Checksum of all options: the telemetry option alone may not be aligned to 16-bit words. */
 static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *place)
 {
 	u32 opts = place->tcp + sizeof(struct tcphdr);
