@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between the kernels 6.1 to 7.2. There is no behaviour of our own here.
- *
- * The sources are written for the newest kernel. Each HAVE_* is one property of the target kernel,
- * found by compiling a probe (Kbuild).
+ * Differences between the kernels 6.1 to 7.2. The sources are written for the newest kernel. Each
+ * HAVE_* is one property of the target kernel, found by compiling a probe (Kbuild).
  */
 #ifndef _HPCC_COMPAT_H
 #define _HPCC_COMPAT_H
@@ -27,7 +25,7 @@
 #define HPCC_CTL_TABLE_CONST
 #endif
 
-/* 6.6 gave sysctl tables a size; before, an empty entry was the end. */
+/* 6.6 gave sysctl tables a size. Older kernels stop at an empty entry. */
 #ifdef HAVE_REGISTER_NET_SYSCTL_SZ
 #define HPCC_SYSCTL_SENTINEL	0
 #define hpcc_register_net_sysctl	register_net_sysctl_sz
@@ -37,15 +35,15 @@
 	register_net_sysctl(net, path, table)
 #endif
 
-/* 6.10 passes the ACK number and flags to cong_control. Our code uses neither. */
+/* 6.10 passes the ACK number and flags to cong_control. */
 #ifdef HAVE_CONG_CONTROL_ACK
 #define HPCC_CONG_CONTROL_ACK	u32 ack_seq, int flag,
 #else
 #define HPCC_CONG_CONTROL_ACK
 #endif
 
-/* Kernels with the BBRv3 patch call tso_segs() for the length of a burst, and not min_tso_segs()
- * for its minimum. The function below repeats tcp_tso_autosize(), which modules cannot call.
+/* Kernels with the BBRv3 patch call tso_segs() for the length of a burst, instead of min_tso_segs()
+ * for its minimum. hpcc_tso_autosize() repeats tcp_tso_autosize(), which modules cannot call.
  */
 #ifdef HAVE_MIN_TSO_SEGS
 #define HPCC_TSO_SEGS	min_tso_segs
@@ -66,12 +64,9 @@ static inline u32 hpcc_tso_autosize(const struct sock *sk, unsigned int mss_now,
 }
 #endif
 
-/* Addresses of a full or request socket; IPv4 addresses are mapped. Kernels without IPv6 lack the
- * fields.
- */
+/* Addresses of a full or request socket. IPv4 addresses are mapped. */
 #if IS_ENABLED(CONFIG_IPV6)
-static inline void hpcc_sock_addrs(const struct sock *sk,
-				   struct in6_addr *laddr,
+static inline void hpcc_sock_addrs(const struct sock *sk, struct in6_addr *laddr,
 				   struct in6_addr *raddr)
 {
 	if (sk->sk_family == AF_INET6) {
@@ -83,8 +78,7 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
 }
 #else
-static inline void hpcc_sock_addrs(const struct sock *sk,
-				   struct in6_addr *laddr,
+static inline void hpcc_sock_addrs(const struct sock *sk, struct in6_addr *laddr,
 				   struct in6_addr *raddr)
 {
 	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
@@ -102,11 +96,8 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 })
 #endif
 
-/* Look up the established, request or TIME_WAIT socket of a segment at LOCAL_IN, as TCP does. Takes
- * a reference; NULL: none.
- */
-static inline struct sock *hpcc_lookup(struct net *net, u8 family,
-				       const struct sk_buff *skb,
+/* Look up a segment's established, request or TIME_WAIT socket at LOCAL_IN; take a reference. */
+static inline struct sock *hpcc_lookup(struct net *net, u8 family, const struct sk_buff *skb,
 				       const struct tcphdr *th)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -121,12 +112,11 @@ static inline struct sock *hpcc_lookup(struct net *net, u8 family,
 			   inet_iif(skb), inet_sdif(skb));
 }
 
-/* Look up the listener for a SYN at LOCAL_IN. Takes no reference; NULL: none. If several listeners
- * share the port (SO_REUSEPORT), TCP may select a different one.
+/* Look up the listener for a SYN at LOCAL_IN; take no reference. If several listeners share the
+ * port (SO_REUSEPORT), TCP may select a different one.
  */
 static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
-						const struct sk_buff *skb,
-						const struct tcphdr *th)
+						const struct sk_buff *skb, const struct tcphdr *th)
 {
 #if IS_ENABLED(CONFIG_IPV6)
 	if (family == NFPROTO_IPV6)
@@ -140,7 +130,7 @@ static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
 }
 
-/* Whether no IPsec policy applies to incoming packets. Kernels without XFRM lack the fields. */
+/* Whether no IPsec policy applies to incoming packets. */
 static inline bool hpcc_no_policy_in(const struct net *net, const struct sock *sk)
 {
 #ifdef CONFIG_XFRM
@@ -152,7 +142,6 @@ static inline bool hpcc_no_policy_in(const struct net *net, const struct sock *s
 #endif
 }
 
-/* Kernels without IPVS lack the field. */
 static inline bool hpcc_skb_has_passed_ipvs(const struct sk_buff *skb)
 {
 #if IS_ENABLED(CONFIG_IP_VS)
@@ -162,7 +151,7 @@ static inline bool hpcc_skb_has_passed_ipvs(const struct sk_buff *skb)
 #endif
 }
 
-/* 7.2 has these functions, because other CPUs read a qdisc's length without a lock. */
+/* In 7.2 other CPUs read a qdisc's length without a lock. */
 #ifndef HAVE_QDISC_QLEN_INC
 static inline void qdisc_qlen_inc(struct Qdisc *sch)
 {
@@ -183,8 +172,8 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
-/* Number of segments that a packet has on the wire. A guest's GSO packet may not state it. Then use
- * the kernel's computation for qdisc_pkt_len(), whose result may be one too many.
+/* Segments of a packet on the wire. A guest's GSO packet may not state the number. Then use the
+ * kernel's computation for qdisc_pkt_len(), whose result may be one too many.
  */
 static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
 {
@@ -232,7 +221,7 @@ static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
 	return NSEC_PER_MSEC;
 }
 
-/* 7.2 added flags for AccECN to this function. */
+/* 7.2 added flags for AccECN. */
 static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 {
 #ifdef HAVE_SEND_ACK_FLAGS
@@ -252,8 +241,8 @@ static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 #define MODULE_ALIAS_NET_SCH(id)
 #endif
 
-/* 7.2 takes the device's lock in __ethtool_get_link_ksettings(), which the
- * callers of a qdisc's operations and notifiers hold.
+/* 7.2 takes the device's lock in __ethtool_get_link_ksettings(), which the callers of a qdisc's
+ * operations and notifiers hold.
  */
 #ifndef HAVE_NETIF_GET_LINK_KSETTINGS
 #define netif_get_link_ksettings	__ethtool_get_link_ksettings

@@ -2,8 +2,8 @@
 /*
  * HPCC++ for Linux: all formats that other programs may depend on.
  *
- * 1. The telemetry option that tcp_hpcc puts into TCP segments and sch_hpcc
- *    fills in (Documentation/protocol.rst shows each bit).
+ * 1. The telemetry option that tcp_hpcc puts into TCP segments and sch_hpcc fills in
+ *    (Documentation/protocol.rst shows each bit).
  * 2. The netlink attributes and statistics of the qdisc "hpcc".
  */
 #ifndef _UAPI_LINUX_HPCC_H
@@ -30,10 +30,9 @@
  *
  * Load record (FORWARD, ANSWERED, ECHO, RESPONSE), from the most significant bit:
  *	hop:4  tag:8  ts:20  tx:20  qlen:12
- * ts and tx count units of 2^scale ns, start at a secret value of the port, and wrap.
- * tx is txBytes, and qlen is the queue; both are the time that the link needs to send
- * these bytes. qlen is a floating-point number: 4 bits of exponent, 8 bits of mantissa.
- * The first hop is 1.
+ * The first hop is 1. ts and tx count units of 2^scale ns, start at a secret value of the port, and
+ * wrap. tx is txBytes, and qlen is the queue; both are the time that the link needs to send these
+ * bytes. qlen is a floating-point number: 4 bits of exponent, 8 bits of mantissa.
  *
  * Quiet hops (ECHO): hops that were counted, but wrote no record:
  *	0:4  map:15  ignored:45
@@ -84,12 +83,10 @@
  * @HPCC_OPT_ECHO: load records that the receiver returns to the sender
  * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
  * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
- * @HPCC_OPT_REPORT: values that the receiver computed (W, N) or a reflected signal; or the sender's
- *	parameters for the computation of W at the receiver
- * @HPCC_OPT_ANSWERED: like FORWARD, but a switch has already sent a RESPONSE, so other switches
- *	send no RESPONSE
- * @HPCC_OPT_RESPONSE: load record that a switch sends to the sender of a FORWARD, in a segment
- *	without flags
+ * @HPCC_OPT_REPORT: values from the receiver (W, N, signal), or parameters from the sender
+ * @HPCC_OPT_ANSWERED: like FORWARD, but a switch has sent a RESPONSE: other switches send none
+ * @HPCC_OPT_RESPONSE: load record from a switch to the sender of a FORWARD, in a segment without
+ *	flags
  */
 enum hpcc_opt_type {
 	HPCC_OPT_FORWARD	= 1,
@@ -121,11 +118,10 @@ enum hpcc_report {
 /*
  * Flags of the head's last byte.
  *
- * PHASE: an option with space for n records addresses only the hops after the first
- * PHASE x n. So several requests read a path that has more hops than an option has records.
+ * PHASE: an option with space for n records addresses only the hops after the first PHASE x n. So
+ * several requests read a path that has more hops than an option has records.
  *
- * PROMPT (FORWARD, ANSWERED, IDENTIFY): the sender's window is small; acknowledge
- * immediately.
+ * PROMPT (FORWARD, ANSWERED, IDENTIFY): the sender's window is small; acknowledge immediately.
  */
 #define HPCC_OPT_F_PHASE	0x07
 #define HPCC_OPT_F_PROMPT	0x08
@@ -195,12 +191,11 @@ enum {
 /**
  * enum hpcc_marking - how a port treats a packet, depending on the queue at its arrival
  * @HPCC_MARKING_OFF: no marks
- * @HPCC_MARKING_LDCP: an ECN-capable packet is marked CE. The probability rises
- *	from 0 at kmin to pmax at kmax, and is 1 from kmax on. A Not-ECT packet is
- *	dropped from knonect on
+ * @HPCC_MARKING_LDCP: mark an ECN-capable packet CE with a probability that rises from 0 at kmin to
+ *	pmax at kmax, and is 1 from kmax on; drop a Not-ECT packet from knonect on
  *
- * A dump contains the effective thresholds, or no thresholds with HPCC_MARKING_OFF.
- * A change to HPCC_MARKING_OFF deletes the configured thresholds.
+ * A dump contains the effective thresholds, or no thresholds with HPCC_MARKING_OFF. A change to
+ * HPCC_MARKING_OFF deletes the configured thresholds.
  */
 enum hpcc_marking {
 	HPCC_MARKING_OFF,
@@ -208,14 +203,14 @@ enum hpcc_marking {
 };
 
 /*
- * Queue length histogram: length of the queue after the departure of each packet, in bytes.
- * Bucket b < 8 counts lengths of [64 b, 64 b + 63]. Above that, each power of two has
- * 8 buckets: bucket 8 o + m, o >= 1, begins at (8 + m) << (o - 1) times 64.
- * The last bucket also counts all longer queues.
+ * Queue length histogram: length of the queue after the departure of each packet, in bytes. Bucket
+ * b < 8 counts lengths of [64 b, 64 b + 63]. Above that, each power of two has 8 buckets: bucket
+ * 8 o + m, o >= 1, begins at (8 + m) << (o - 1) times 64. The last bucket also counts all longer
+ * queues.
  *
- * The size is limited: a kernel with 4 KB pages has 3776 bytes for a notification. If one
- * qdisc replaces another, the notification contains two dumps. A dump with all options takes
- * about 1720 bytes; it contains the statistics only once, in TCA_STATS_APP of TCA_STATS2.
+ * A kernel with 4 KB pages has 3776 bytes for a notification, which contains two dumps if one qdisc
+ * replaces another. A dump with all options takes about 1720 bytes; it contains the statistics only
+ * once, in TCA_STATS_APP of TCA_STATS2.
  */
 #define HPCC_HIST_UNIT		64
 #define HPCC_HIST_SUB		8
@@ -246,9 +241,8 @@ enum hpcc_unstamped {
 };
 
 /*
- * Statistics of one port: attributes in TCA_STATS_APP. Later versions add members and
- * counters only at the end of an attribute. A reader ignores unknown members. If an
- * attribute is shorter than the reader expects, the missing members are 0.
+ * Statistics of one port: attributes in TCA_STATS_APP. Later versions add members and counters only
+ * at the end of an attribute. A reader ignores unknown members, and takes missing members as 0.
  */
 enum {
 	TCA_HPCC_XSTATS_UNSPEC,
@@ -265,30 +259,25 @@ enum {
  * @tx_bytes: bytes sent since the qdisc was created, link overhead included
  * @tx_packets: packets sent; a GSO packet that was not split counts as one
  * @stamped: packets that got our record
- * @quiet: packets that counted us as a hop, but got no record because the queue was not longer
- *	than TCA_HPCC_ABOVE
+ * @quiet: packets that count us as a hop without a record: the queue was at most TCA_HPCC_ABOVE
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
  * @marked: packets that we marked CE
  * @resyncs: number of times that the virtual clock skipped lost time after a late timer
  * @bandwidth: B in telemetry, bytes/s
- * @qlen_bytes: current queue, link overhead included, without packets in flight
- *	on the emulated delay
+ * @qlen_bytes: current queue, link overhead included, without packets on the emulated delay
  * @qlen_max_bytes: largest queue that a departing packet left
  * @marked_kmax: part of @marked: packets that arrived at a queue of kmax or more
- * @mark_failed: packets sent without a mark because their IP header is inconsistent,
- *	is truncated, or could not be made writable
- * @drop_limit_ect: part of @drop_limit: ECN-capable packets; counted only while
- *	marking is on
+ * @mark_failed: packets sent without a mark: IP header inconsistent, truncated or not writable
+ * @drop_limit_ect: part of @drop_limit: ECN-capable packets; counted only while marking is on
  * @drop_knonect: Not-ECT packets dropped at a queue of knonect or more
  * @port_queues: number of queues of the device that belong to this port, including this one
  * @port_qlen_bytes: bytes that wait in all of these queues
  * @responses: direct responses sent
- * @responses_held: responses not sent because the last response to the flow was too recent, or the
- *	budget of the port or of the flow's sender was used up
- * @responses_lost: responses not sent because too many responses waited, or the packet could not be
- *	made writable
- * @responses_failed: responses not sent because there was no memory, or the stack refused them
+ * @responses_held: responses not sent: the flow's last response was too recent, or the budget of
+ *	the port or of the flow's sender was used up
+ * @responses_lost: responses not sent: too many responses waited, or the packet was not writable
+ * @responses_failed: responses not sent: there was no memory, or the stack refused them
  */
 struct tc_hpcc_xstats {
 	__u64	tx_bytes;

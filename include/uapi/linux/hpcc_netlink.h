@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
  * Generic netlink family "hpcc": the connections that run hpcc in a network namespace, and its
- * tables of links and routes.
- * Documentation/netlink/specs/hpcc.yaml describes the family for the kernel's ynl.
+ * tables of links and routes. Documentation/netlink/specs/hpcc.yaml describes it for the kernel's
+ * ynl.
  */
 #ifndef _UAPI_LINUX_HPCC_NETLINK_H
 #define _UAPI_LINUX_HPCC_NETLINK_H
