@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++.
- *
- * FIFO with a byte limit, or a child qdisc instead (child.c); optionally a link of a given rate and
- * propagation delay (queue.c); LDCP marking of arriving packets (mark.c); in-band telemetry on
- * departing packets (stamp.c); and responses to the senders of packets that meet a long queue
- * (respond.c). This file is the user interface: netlink, statistics, and the speed of the device.
+ * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++. This file is the user
+ * interface: netlink, and the speed of the device. See queue.c (FIFO, virtual link, delay), child.c
+ * (child qdisc), mark.c (LDCP marks on arrival), stamp.c (telemetry on departure) and respond.c
+ * (responses to senders).
  */
 #include <linux/ethtool.h>
 #include <linux/hashtable.h>
@@ -20,7 +18,6 @@
 /* 680 full Ethernet packets, 84 us at 100 Gb/s. */
 static const u32 hpcc_limit_default = 1 << 20;
 
-/* P_max in millionths. */
 static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
 
 /* Time between two responses to a flow: the T of a rack at 100 Gb/s. */
@@ -32,9 +29,7 @@ static const u32 hpcc_overhead_default = 24;
 /* Speed of a device that does not know it, in Mb/s: the same as veth. */
 static const u32 hpcc_mbps_fallback = SPEED_10000;
 
-/* Maximum length of headers before a GSO packet's payload (MAX_TCP_HEADER of a kernel without
- * tunnels).
- */
+/* MAX_TCP_HEADER of a kernel without tunnels: maximum headers before a GSO packet's payload. */
 static const u32 hpcc_gso_headers = 160;
 
 static struct netlink_range_validation hpcc_rate_range = { .max = HPCC_RATE_MAX };
@@ -84,7 +79,6 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
 };
 
-/* Speed of the device in bytes/s. Under RTNL. */
 static u64 hpcc_device_bandwidth(struct net_device *dev)
 {
 	struct ethtool_link_ksettings settings;
@@ -101,7 +95,7 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
 }
 
-/* Make a configuration active. Under RTNL. Fails only if the port changes. */
+/* Make a configuration active, under RTNL. Fails only if the port changes. */
 static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -134,7 +128,6 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	return 0;
 }
 
-/* Attributes whose value is a member of the configuration. */
 #define HPCC_MEMBER(attr, type, member)						\
 	[attr] = { offsetof(struct hpcc_config, member), sizeof(type) }
 
@@ -164,8 +157,8 @@ static const struct {
 	HPCC_MEMBER(TCA_HPCC_EVERY, u32, every_ns),
 };
 
-/* Reset what a dump would not show: what needs stamp, respond or marking, without these. Other
- * attributes of the change are parsed after that, so that hpcc_validate() rejects them.
+/* Reset what a dump would not show: options without the stamp, respond or marking that they need.
+ * Attributes of this change are parsed later, so hpcc_validate() rejects them.
  */
 static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -193,7 +186,6 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 	hpcc_parse_carriers(tb, cfg);
 }
 
-/* Reject thresholds without marking: they would have no effect. */
 static int hpcc_validate_unmarked(struct nlattr **tb, struct netlink_ext_ack *extack)
 {
 	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
@@ -203,9 +195,7 @@ static int hpcc_validate_unmarked(struct nlattr **tb, struct netlink_ext_ack *ex
 				       "kmin, kmax, pmax, knonect: need marking ldcp");
 }
 
-/* A configured kmin above a derived kmax is an error only if this request changes an input of kmax:
- * otherwise the device may have changed its speed earlier.
- */
+/* An unrelated request must not fail because the device's speed, and so kmax, has changed. */
 static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
 			      const struct hpcc_config *cfg, struct netlink_ext_ack *extack)
 {
@@ -306,8 +296,7 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	return err;
 }
 
-static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt,
-			   struct netlink_ext_ack *extack)
+static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct nlattr *none[TCA_HPCC_MAX + 1] = {};
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -413,7 +402,6 @@ static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 };
 MODULE_ALIAS_NET_SCH("hpcc");
 
-/* Adapt a qdisc to its device. Under RTNL. */
 static void hpcc_follow(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -422,20 +410,15 @@ static void hpcc_follow(struct Qdisc *sch)
 		hpcc_commit(sch, &q->cfg);
 }
 
-/* A device that comes up or renegotiates may have a new speed. Thresholds of slow links depend on
- * the MTU. The qdiscs are found through the device, so qdiscs of other devices do not make an event
- * slower.
- */
-static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
-			     void *ptr)
+/* The device may have a new speed, and the thresholds of slow links depend on the MTU. */
+static int hpcc_device_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
 	struct Qdisc *sch;
 	int bucket;
 
 	ASSERT_RTNL();
-	if (event != NETDEV_UP && event != NETDEV_CHANGE &&
-	    event != NETDEV_CHANGEMTU)
+	if (event != NETDEV_UP && event != NETDEV_CHANGE && event != NETDEV_CHANGEMTU)
 		return NOTIFY_DONE;
 	hpcc_follow(rtnl_dereference(dev->qdisc));
 	hash_for_each(dev->qdisc_hash, bucket, sch, hash)

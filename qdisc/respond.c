@@ -4,19 +4,15 @@
  * queue, the port informs its sender immediately, before the record waits in that queue and returns
  * as an echo.
  *
- * Under the qdisc's lock the packet's headers and a record are stored in a ring. A tasklet creates
- * the response (hpcc/wire/respond.h) and passes it to the stack as if the packet's destination had
- * sent it and the egress device had received it. So the response takes the normal way from there:
- * through the bridge and its VLANs, by routes, or to the host itself. A response is not a request,
- * so it triggers no response.
+ * Under the qdisc's lock the port stores the packet's headers and a record in a ring. A tasklet
+ * creates the response (hpcc/wire/respond.h) and passes it to the stack as if the packet's
+ * destination had sent it and the egress device had received it. So bridges, VLANs and routes
+ * deliver it. A response is not a request, so it triggers no response.
  *
- * The packet is marked as answered for the next ports. A frame that a bridge flooded gets no
+ * The port marks the packet as answered for the next ports. A frame that a bridge flooded gets no
  * response: many ports would respond, and most of them do not lead to its destination. Turns are in
- * a table by flow hash. Budgets are in a table by sender hash: senders with equal hashes share a
+ * a table by flow hash, budgets in a table by sender hash: senders with equal hashes share a
  * budget.
- *
- * This is the module sch_hpcc_respond. A port holds it from its first configuration with respond
- * until it is destroyed (hpcc_responder_get()).
  */
 #include <linux/device/driver.h>
 #include <linux/etherdevice.h>
@@ -35,57 +31,37 @@
 
 #define HPCC_RESPOND_SENDERS	1024
 
-/* Maximum number of responses that wait for the tasklet, which runs after the packets of a softirq.
- */
+/* Maximum responses that wait for the tasklet, which runs after the packets of a softirq. */
 #define HPCC_RESPOND_RING	256
 
-/**
- * struct hpcc_pending_response - a response that is not sent yet
- * @trigger: the packet that triggered it
- * @vlan_proto: protocol of the VLAN tag in the skb; 0: none
- * @vlan_tci: the tag
- */
 struct hpcc_pending_response {
 	struct hpcc_trigger	trigger;
-	__be16			vlan_proto;
+	__be16			vlan_proto;	/* of the VLAN tag in the skb; 0: no tag */
 	u16			vlan_tci;
 };
 
-/**
- * struct hpcc_responder - responses of a qdisc
- * @dev: the egress device
- * @tasklet: sends responses
- * @key: key of the hashes
- * @full_ns: time at which the port's budget is full again
- * @senders: time at which the budget of a sender is full again, by hash
- * @turns: turns of flows, by hash
- * @head: number of responses put into the ring; written under the qdisc's lock
- * @tail: number of responses taken out of it; the tasklet writes this and the next two
- * @sent: number of responses sent
- * @failed: number of responses without memory, or refused by the stack
- * @ring: responses that wait
- *
- * Other members are under the qdisc's lock.
+/* Responses of a qdisc, under its lock; the tasklet writes tail, sent and failed. senders has, by
+ * hash of a sender, the time at which its budget is full again; turns is by hash of a flow.
  */
 struct hpcc_responder {
 	struct net_device		*dev;
 	struct tasklet_struct		tasklet;
-	siphash_key_t			key;
-	u64				full_ns;
+	siphash_key_t			key;	/* of the hashes */
+	u64				full_ns;	/* when the port's budget is full again */
 	u64				senders[HPCC_RESPOND_SENDERS];
 	struct hpcc_turn		turns[HPCC_RESPOND_SETS][HPCC_TURN_WAYS];
-	u32				head;
-	u32				tail;
+	u32				head;	/* number of responses put into the ring */
+	u32				tail;	/* number of responses taken out of it */
 	u64				sent;
-	u64				failed;
+	u64				failed;	/* no memory, or refused by the stack */
 	struct hpcc_pending_response	ring[HPCC_RESPOND_RING];
 };
 
 /*
  * A bridge learns the source address of a response. The data's destination would be wrong, because
- * the bridge may have flooded the frame, and the bridge detects a loop if a packet has the port's
- * own address. So the source is the port's address with the local-administration bit inverted; no
- * host uses this address.
+ * the bridge may have flooded the frame. With the port's own address the bridge would detect a
+ * loop. So the source is the port's address with the local-administration bit inverted; no host
+ * uses it.
  */
 static void hpcc_response_source(u8 *frame, const struct net_device *dev)
 {
@@ -135,8 +111,7 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 	}
 }
 
-/* Whether a bridge sends a frame to one of its ports because of an entry for its destination. A
- * frame without a tag is assumed to be in the VLAN of the bridge itself.
+/* Whether a bridge forwards to @port by an address entry. Untagged: the VLAN of the bridge itself.
  */
 static bool hpcc_bridge_knows(const struct net_device *bridge, const struct net_device *port,
 			      const struct sk_buff *skb)
@@ -170,8 +145,7 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 	return flooded;
 }
 
-/* Whether a flow has its turn, the budgets allow a response, and no bridge flooded the packet. If
- * so, use the turn and the budgets. The check for flooding is last, because it looks up an address.
+/* Use the turn and the budgets, if both allow it. The last check is slow: it looks up an address.
  */
 static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
 			     const struct hpcc_trigger *trigger, u64 now)
@@ -204,7 +178,6 @@ static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
 	return true;
 }
 
-/* Mark a packet as answered, for the next ports. */
 static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	int err = skb_ensure_writable(skb, place->end);
@@ -214,9 +187,7 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_locatio
 	return err;
 }
 
-/* Respond to an arriving request if the queue is long. The packet may still be dropped. A GSO
- * packet gets one response for all its segments.
- */
+/* The packet may still be dropped. A GSO packet gets one response for all its segments. */
 static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct hpcc_responder *r = q->responder;
@@ -257,9 +228,7 @@ static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_
 	tasklet_schedule(&r->tasklet);
 }
 
-/* Qdisc_ops::enqueue of a port that responds. Other ports have another function, so they do not
- * check for responses per packet.
- */
+/* Qdisc_ops::enqueue only of ports that respond, so other ports do not check each packet. */
 static int hpcc_respond_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);

@@ -4,16 +4,14 @@
  *
  *	enqueue -> child -> [start] in flight (serialised, then delayed) -> dequeue
  *
- * The child selects the next packet, and decides about drops and marks. Everything else is the same
- * as without a child (queue.c): a packet is stamped when it starts, with the queue of the child at
- * that time. Headers are parsed at that time too, because the child has used our part of skb->cb.
+ * The child orders, drops and marks. Everything else is the same as in queue.c: a packet is stamped
+ * when it starts, with the queue of the child at that time. The port parses headers at that time
+ * too, because the child has used our part of skb->cb.
  *
- * Parents expect a qdisc to drop accepted packets only in dequeue. So the child is dequeued only
- * from our dequeue, and not on arrival. The arrival times of its packets are unknown. But if the
- * link is free and the child gave it no packet, the next packet starts no earlier than now.
- *
- * A pacing child delays packets even if the link is free, and wakes the device itself when a packet
- * is ready.
+ * Parents expect a qdisc to drop accepted packets only in dequeue, so the child is dequeued only
+ * from our dequeue. The arrival times of its packets are unknown. But if the link is free and the
+ * child gave it no packet, the next packet starts no earlier than now. A pacing child delays
+ * packets even if the link is free, and wakes the device itself when a packet is ready.
  */
 #include <linux/rtnetlink.h>
 #include <net/pkt_sched.h>
@@ -21,7 +19,6 @@
 
 #include "core/load.h"
 
-/* A packet of this truesize has left the child. */
 static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 {
 	u64 memory = min_t(u64, truesize, q->child_memory);
@@ -31,9 +28,8 @@ static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 	q->child_packets -= q->child_packets > 0;
 }
 
-/* Account for the @qlen packets of the child. Each packet that the child dropped without a call to
- * us counts as the smallest packet since the child was last empty; each packet that the child
- * created by splitting counts as one buffer.
+/* A packet that the child dropped without a call to us counts as the smallest packet since the
+ * child was last empty; a packet that the child created by splitting counts as one buffer.
  */
 static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 {
@@ -55,7 +51,7 @@ static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 	q->child_packets = qlen;
 }
 
-/* Enqueue a packet to the child, which may drop other packets and add them to @to_free. */
+/* The child may drop other packets, and adds them to @to_free. */
 static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_buff **to_free)
 {
 	const struct sk_buff *before = *to_free;
@@ -77,23 +73,22 @@ static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_
  * hpcc_child_recount() - update the backlog of the child and of the port
  * @q: the port, locked
  *
- * The child may have dropped packets without a call to us, if its limit was lowered or a qdisc
- * below the child was replaced. A GSO packet that is not split counts one overhead until it starts.
+ * A child drops packets without a call to us if its limit is lowered or a qdisc below it is
+ * replaced. A GSO packet that is not split counts one overhead until it starts.
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
 	u64 bytes = 0;
 
 	if (q->child)
-		bytes = q->child->qstats.backlog +
-			(u64)q->child->q.qlen * q->cfg.overhead;
+		bytes = q->child->qstats.backlog + (u64)q->child->q.qlen * q->cfg.overhead;
 	bytes = min_t(u64, bytes, U32_MAX);
 	hpcc_backlog_add(q, (s64)bytes - q->child_bytes);
 	q->child_bytes = bytes;
 	hpcc_child_count(q, q->child ? q->child->q.qlen : 0);
 }
 
-/* The child left the link free until @now. */
+/* Whether the child left the link free until now. */
 static bool hpcc_child_was_idle(const struct hpcc_sched *q)
 {
 	return !hpcc_child_has(q) || q->child_refused;
@@ -106,8 +101,6 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
  * @now: current time; used only if the link is virtual
  * @bytes: length of the packet on the link
  * @to_free: list of packets that the caller frees
- *
- * The child decides about marks, so this function marks no packet.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free)
@@ -139,7 +132,6 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
  * hpcc_child_dequeue() - get the next packet from the child
  * @q: the port, which has a child
  * @now: current time; used only if the link is virtual
- *
  * Return: a packet, prepared as in our own queue; NULL: the child gave no packet.
  */
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
@@ -194,9 +186,8 @@ static struct Qdisc *hpcc_child_leaf(struct Qdisc *sch, unsigned long cl)
 }
 
 /* Packets of the old child are dropped. Packets of our own queue stay and are sent first. */
-static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
-			    struct Qdisc *new, struct Qdisc **old,
-			    struct netlink_ext_ack *extack)
+static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
+			    struct Qdisc **old, struct netlink_ext_ack *extack)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 
@@ -216,7 +207,6 @@ static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
 	return 0;
 }
 
-/* The child became empty without a call to us. */
 static void hpcc_child_emptied(struct Qdisc *sch, unsigned long cl)
 {
 	hpcc_child_recount(qdisc_priv(sch));

@@ -8,7 +8,7 @@
 /* Limit of packet memory of a qdisc, bytes. */
 extern u64 hpcc_memory_max;
 
-/* Add bytes to the backlog, or remove them (negative). */
+/* Add bytes to the backlog; negative: remove bytes. */
 static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 {
 	q->backlog_bytes += bytes;
@@ -16,7 +16,6 @@ static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 		hpcc_port_add_backlog(q->shared, bytes);
 }
 
-/* The load of all queues of this queue's port. */
 static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 {
 	struct hpcc_load own = {
@@ -33,14 +32,7 @@ static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
 }
 
-/**
- * hpcc_fits() - whether a packet fits in the queue
- * @q: the port, locked; the bytes of its child were just counted
- * @bytes: length of the packet on the link
- * @memory: truesize of the packet
- *
- * Return: true if both the byte limit and the memory limit have room.
- */
+/* Whether a packet of truesize @memory fits. The caller has just counted the bytes of a child. */
 static inline bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
 	u64 held = q->backlog_bytes;
@@ -48,8 +40,7 @@ static inline bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 	/* Without a rate nothing limits the bytes in flight. */
 	if (!q->cfg.rate)
 		held += q->in_flight_bytes;
-	return held + bytes <= q->cfg.limit &&
-	       q->memory + memory <= READ_ONCE(hpcc_memory_max);
+	return held + bytes <= q->cfg.limit && q->memory + memory <= READ_ONCE(hpcc_memory_max);
 }
 
 #endif /* _HPCC_QDISC_CORE_LOAD_H */

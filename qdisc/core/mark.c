@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * LDCP at a switch: mark ECN-capable packets according to the queue that they meet, and drop others
- * early (the curve is in hpcc/law/ldcp.h).
+ * LDCP at a switch: a packet meets a queue of q bytes at arrival (not averaged; hpcc/law/ldcp.h).
  *
  *	ECT(0), ECT(1), CE	CE with probability p(q), dropped at the limit
- *	Not-ECT			dropped where q >= K
+ *	Not-ECT			dropped if q >= K
  *	no IP			no ECN field: the limit only
  *
- * where q is the number of bytes in the queue before the packet, now and not averaged. It is known
- * on arrival, so the decision is made on arrival: a mark made on departure would report the queue
- * after the packet.
+ * A mark made on departure would report the queue after the packet.
  */
 #include <linux/math64.h>
 #include <linux/random.h>
@@ -18,11 +15,8 @@
 
 #include "core/tracepoints.h"
 
-/* ---- thresholds ---- */
-
-/* Default thresholds, derived from B: the time that the link needs for a queue of K_min, K_max and
- * K. For slow links the minimum is a number of packets, because an ordinary burst already forms
- * such a queue.
+/* Default thresholds: times that the link needs for a queue of K_min, K_max and K. Slow links use a
+ * number of packets, because an ordinary burst already forms such a queue.
  */
 static const u32 hpcc_kmin_ns = 1000;
 static const u32 hpcc_kmax_ns = 5000;
@@ -33,8 +27,7 @@ static const u32 hpcc_kmax_packets = 16;
 static const u32 hpcc_knonect_packets = 24;
 
 /* B is at most 1.25 * 10^12 bytes/s, so B * 8000 ns is below 2^54. */
-static u32 hpcc_derive(const struct hpcc_config *cfg, u64 b, u32 mtu,
-		       u32 time_ns, u32 packets)
+static u32 hpcc_derive(const struct hpcc_config *cfg, u64 b, u32 mtu, u32 time_ns, u32 packets)
 {
 	u64 bytes = max_t(u64, div_u64(b * time_ns, NSEC_PER_SEC),
 			  (u64)packets * (mtu + cfg->overhead));
@@ -54,29 +47,22 @@ u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu)
 }
 
 /**
- * hpcc_marks_init() - compute the effective thresholds
+ * hpcc_marks_init() - compute the effective thresholds; only derived thresholds follow B
  * @marks: result
  * @cfg: configuration
  * @b: B in bytes/s
  * @mtu: maximum packet length, including link header
- *
- * A configured threshold is kept for any B; derived thresholds are adapted to it.
  */
-void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
-		     u64 b, u32 mtu)
+void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg, u64 b, u32 mtu)
 {
 	u32 kmin, kmax;
 
 	kmax = cfg->kmax ?: max(hpcc_kmax_derived(cfg, b, mtu), cfg->kmin);
-	kmin = cfg->kmin ?: min(kmax, hpcc_derive(cfg, b, mtu, hpcc_kmin_ns,
-						  hpcc_kmin_packets));
+	kmin = cfg->kmin ?: min(kmax, hpcc_derive(cfg, b, mtu, hpcc_kmin_ns, hpcc_kmin_packets));
 	ldcp_curve_init(&marks->curve, kmin, kmax, cfg->pmax_ppm);
-	marks->knonect = cfg->knonect ?: hpcc_derive(cfg, b, mtu,
-						     hpcc_knonect_ns,
+	marks->knonect = cfg->knonect ?: hpcc_derive(cfg, b, mtu, hpcc_knonect_ns,
 						     hpcc_knonect_packets);
 }
-
-/* ---- packets ---- */
 
 /* Results of hpcc_ecn() besides INET_ECN_*. */
 enum {
@@ -86,13 +72,10 @@ enum {
 
 static u32 hpcc_ip_hlen(struct hpcc_headers headers)
 {
-	return headers.version == 4 ? sizeof(struct iphdr) :
-				      sizeof(struct ipv6hdr);
+	return headers.version == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 }
 
-/* The ECN field of a packet. The segments of a GSO packet have their headers at the same offsets as
- * the first segment, but possibly not in the linear part.
- */
+/* The ECN field, or HPCC_ECN_*. The header of a GSO segment may not be in the linear part. */
 static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct ipv6hdr buf;
@@ -103,8 +86,7 @@ static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 	ip = skb_header_pointer(skb, headers.ip, hpcc_ip_hlen(headers), &buf);
 	if (!ip)
 		return HPCC_ECN_MALFORMED;
-	return INET_ECN_MASK & (headers.version == 4 ? ipv4_get_dsfield(ip) :
-						       ipv6_get_dsfield(ip));
+	return INET_ECN_MASK & (headers.version == 4 ? ipv4_get_dsfield(ip) : ipv6_get_dsfield(ip));
 }
 
 static bool hpcc_ecn_is_capable(int ecn)
@@ -112,9 +94,7 @@ static bool hpcc_ecn_is_capable(int ecn)
 	return ecn != INET_ECN_NOT_ECT && ecn <= INET_ECN_CE;
 }
 
-/* TCP and others may hold a clone of the packet: the header is copied if it is shared. The IPv4
- * checksum is updated by the difference, so a wrong checksum stays wrong.
- */
+/* Unshares the header. A wrong IPv4 checksum stays wrong, because the update is incremental. */
 static bool hpcc_set_ce(struct sk_buff *skb, struct hpcc_headers headers)
 {
 	void *ip;
@@ -122,8 +102,7 @@ static bool hpcc_set_ce(struct sk_buff *skb, struct hpcc_headers headers)
 	if (skb_ensure_writable(skb, headers.ip + hpcc_ip_hlen(headers)))
 		return false;
 	ip = skb->data + headers.ip;
-	return headers.version == 4 ? IP_ECN_set_ce(ip) :
-				      IP6_ECN_set_ce(skb, ip);
+	return headers.version == 4 ? IP_ECN_set_ce(ip) : IP6_ECN_set_ce(skb, ip);
 }
 
 /* Most packets meet a queue below K_min and need no random number. */
@@ -132,17 +111,14 @@ static bool hpcc_chance(u64 p)
 	return p && (p == LDCP_P_ONE || get_random_u32() < p);
 }
 
-/* Decide on a packet that fits the limit. */
-static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn,
-				    u32 qlen)
+static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn, u32 qlen)
 {
 	switch (ecn) {
 	case INET_ECN_NOT_ECT:
 		return qlen < q->marks.knonect ? HPCC_ADMIT : HPCC_DROP_KNONECT;
 	case INET_ECN_ECT_0:
 	case INET_ECN_ECT_1:
-		return hpcc_chance(ldcp_mark_p(&q->marks.curve, qlen)) ?
-			HPCC_MARK : HPCC_ADMIT;
+		return hpcc_chance(ldcp_mark_p(&q->marks.curve, qlen)) ? HPCC_MARK : HPCC_ADMIT;
 	case HPCC_ECN_MALFORMED:
 		return HPCC_MARK_FAILED;
 	default:
@@ -150,9 +126,8 @@ static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn,
 	}
 }
 
-static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
-				       struct sk_buff *skb, int ecn, u32 qlen,
-				       struct hpcc_headers headers)
+static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q, struct sk_buff *skb, int ecn,
+				       u32 qlen, struct hpcc_headers headers)
 {
 	enum hpcc_verdict verdict = hpcc_judge(q, ecn, qlen);
 
@@ -167,11 +142,9 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
  * @skb: the packet
  * @fits: whether it fits the limit
  * @headers: its headers
- *
  * Return: whether it may enter the queue.
  */
-bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
-	       struct hpcc_headers headers)
+bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits, struct hpcc_headers headers)
 {
 	int ecn = hpcc_ecn(skb, headers);
 	u32 qlen = hpcc_backlog(q);

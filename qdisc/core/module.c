@@ -18,12 +18,12 @@ static struct hpcc_module hpcc_respond_module = {
 const struct hpcc_respond_ops *hpcc_respond_ops __read_mostly;
 
 /**
- * hpcc_module_set() - a module that ports may use was loaded, or is being removed
- * @m: what sch_hpcc stores of the module
+ * hpcc_module_set() - store that a module was loaded, or is being removed
+ * @m: data of sch_hpcc about the module
  * @owner: the module; NULL: it is being removed
  *
- * The init function of the module calls this, while hpcc_module_get() may hold RTNL and wait for
- * that function. So this must not wait for RTNL.
+ * The module's init calls this. It must not take RTNL: hpcc_module_get() may hold RTNL and wait for
+ * init.
  */
 void hpcc_module_set(struct hpcc_module *m, struct module *owner)
 {
@@ -48,9 +48,8 @@ static bool hpcc_module_hold(const struct hpcc_module *m)
  * @attr: the attribute that needs it
  * @extack: error message
  *
- * Only CAP_NET_ADMIN in the initial user namespace loads a module. RTNL stays locked while modprobe
- * runs. This is safe, because init of these modules takes no lock except hpcc_modules_lock.
- *
+ * RTNL stays locked while modprobe runs. This is safe: init of these modules takes only
+ * hpcc_modules_lock.
  * Return: 0, or -ENOENT if the module cannot be loaded.
  */
 int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
@@ -58,9 +57,7 @@ int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 {
 	if (hpcc_module_hold(m))
 		return 0;
-	/* While modprobe runs, all other users of RTNL wait: the administrator of a container must
-	 * not cause this.
-	 */
+	/* All users of RTNL wait for modprobe; a container's administrator must not cause this. */
 	if (capable(CAP_NET_ADMIN))
 		request_module("sch_hpcc_%s", m->name);
 	if (hpcc_module_hold(m))
@@ -74,8 +71,7 @@ int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 /**
  * hpcc_respond_register() - let ports respond
  * @ops: functions of sch_hpcc_respond
- *
- * Return: 0.
+ * Return: 0, for module_driver().
  */
 int hpcc_respond_register(const struct hpcc_respond_ops *ops)
 {
@@ -86,10 +82,8 @@ int hpcc_respond_register(const struct hpcc_respond_ops *ops)
 EXPORT_SYMBOL_GPL(hpcc_respond_register);
 
 /**
- * hpcc_respond_unregister() - sch_hpcc_respond is being removed
+ * hpcc_respond_unregister() - sch_hpcc_respond is being removed; no port has a responder
  * @ops: its functions
- *
- * No port has a responder: otherwise the module would be in use.
  */
 void hpcc_respond_unregister(const struct hpcc_respond_ops *ops)
 {
@@ -107,7 +101,6 @@ EXPORT_SYMBOL_GPL(hpcc_respond_unregister);
  *
  * The port then holds sch_hpcc_respond until it is destroyed, even without responses: another CPU
  * may still run its enqueue function, and its tasklet may be scheduled.
- *
  * Context: RTNL.
  * Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
  */
@@ -130,10 +123,8 @@ int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const s
 }
 
 /**
- * hpcc_responder_put() - destroy the responder of a port after the last packet
+ * hpcc_responder_put() - destroy the responder of a port after the last packet; may sleep
  * @q: the port
- *
- * Context: may sleep.
  */
 void hpcc_responder_put(struct hpcc_sched *q)
 {

@@ -2,21 +2,18 @@
 /*
  * State that the queues of one port share.
  *
- * A device with several transmit queues has one qdisc per queue below mq. Each qdisc has its own
- * lock and runs on its own CPU; all of them send to one link. A record describes the link: tx is
- * the time that it has spent on the packets of all queues, and qlen is the time that it needs for
- * the packets that wait in all queues. If records described one queue only, the link would look
- * idle to a flow.
+ * Below mq, each transmit queue of a device has a qdisc with its own lock and CPU, but all send to
+ * one link. A record describes the link: tx is the time spent on the packets of all queues, and
+ * qlen is the time needed for the packets that wait in all queues. With records of one queue the
+ * link would look idle to a flow.
  *
  * Queues of a device with the same node and port that do not shape are one port. A root qdisc is
- * the only one of its device, and a qdisc with a rate has its own link: both do not use this file.
+ * alone on its device, and a qdisc with a rate has its own link: neither uses this file.
  *
- * A packet is counted on the CPU that handles it, so CPUs write to no shared cache line. A record
- * uses the sum over all CPUs that have handled packets of the port. Per-packet decisions such as
- * marking use a sum of the waiting bytes that is at most a microsecond old; one CPU computes it for
- * all.
- *
- * Limits, histogram and counters stay with each queue.
+ * The CPU that handles a packet counts it, so CPUs write to no shared cache line. A record uses the
+ * sum over all CPUs. Per-packet decisions such as marking use a sum of the waiting bytes that is at
+ * most a microsecond old; one CPU computes it for all. Limits, histogram and counters stay with
+ * each queue.
  */
 #include <linux/percpu.h>
 #include <linux/rtnetlink.h>
@@ -24,9 +21,7 @@
 
 #include "core/sched.h"
 
-/* The ports of all devices in all network namespaces. It is a hash table, so the ports of other
- * users do not make a lookup slower. Under RTNL.
- */
+/* The ports of all network namespaces, under RTNL. Other users' ports do not slow a lookup. */
 static struct rhashtable hpcc_shared_ports;
 
 static const struct rhashtable_params hpcc_port_params = {
@@ -52,8 +47,7 @@ static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 	port->cpu = alloc_percpu(struct hpcc_port_cpu);
 	if (!port->cpu)
 		goto no_counters;
-	err = rhashtable_insert_fast(&hpcc_shared_ports, &port->hash,
-				     hpcc_port_params);
+	err = rhashtable_insert_fast(&hpcc_shared_ports, &port->hash, hpcc_port_params);
 	if (err)
 		goto no_entry;
 	return port;
@@ -71,11 +65,9 @@ no_mask:
  * hpcc_port_get() - the port that a queue belongs to
  * @sch: the queue
  * @cfg: its configuration, possibly not active yet
- *
  * Return: the port, with a reference; NULL: the queue is a port by itself; or an error.
  */
-struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
-				const struct hpcc_config *cfg)
+struct hpcc_port *hpcc_port_get(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_port_key key = {
 		.dev = qdisc_dev(sch), .node = cfg->node, .id = cfg->port,
@@ -85,8 +77,7 @@ struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 	ASSERT_RTNL();
 	if (sch->parent == TC_H_ROOT || cfg->rate)
 		return NULL;
-	port = rhashtable_lookup_fast(&hpcc_shared_ports, &key,
-				      hpcc_port_params);
+	port = rhashtable_lookup_fast(&hpcc_shared_ports, &key, hpcc_port_params);
 	if (!port)
 		port = hpcc_port_new(&key);
 	if (!IS_ERR(port))
@@ -103,17 +94,14 @@ void hpcc_port_put(struct hpcc_port *port)
 	ASSERT_RTNL();
 	if (!port || --port->queues)
 		return;
-	rhashtable_remove_fast(&hpcc_shared_ports, &port->hash,
-			       hpcc_port_params);
-	/* Only queues of the port write and read the counters, and none is left. */
+	rhashtable_remove_fast(&hpcc_shared_ports, &port->hash, hpcc_port_params);
+	/* No queue is left that could access the counters. */
 	free_percpu(port->cpu);
 	free_cpumask_var(port->used);
 	kfree_rcu(port, rcu);
 }
 
-/* Mark this CPU as a user of the port's counters. The caller holds a qdisc's lock, so it stays on
- * this CPU.
- */
+/* Record that this CPU uses the counters. The qdisc's lock keeps the caller on this CPU. */
 static void hpcc_port_used(struct hpcc_port *port)
 {
 	if (likely(this_cpu_read(port->cpu->used)))
@@ -123,9 +111,9 @@ static void hpcc_port_used(struct hpcc_port *port)
 }
 
 /**
- * hpcc_port_add_backlog() - add bytes to the backlog, or remove them
+ * hpcc_port_add_backlog() - change the backlog
  * @port: the port
- * @bytes: number of bytes; negative to remove them
+ * @bytes: number of bytes to add; negative to remove them
  */
 void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes)
 {
@@ -150,8 +138,6 @@ void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
  *
  * The counters are not read at one instant: a packet that moves in between may be counted twice or
  * not at all. The time spent never decreases from one load to the next.
- *
- * Return: the sums.
  */
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 {
@@ -172,9 +158,7 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 }
 EXPORT_SYMBOL_GPL(hpcc_port_load);
 
-/* The bytes that waited at @at_ns, which is set here. While one CPU computes a new sum, others use
- * the last sum, if that is not much older; otherwise each CPU computes its own.
- */
+/* Bytes that waited at @at_ns. While a CPU computes a new sum, others use the old (up to 2 us). */
 static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 {
 	u64 now = ktime_get_ns();
@@ -204,8 +188,7 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 /**
  * hpcc_port_backlog() - bytes that wait for the link, for per-packet decisions
  * @port: a port, one of whose queues is locked
- *
- * Return: the bytes. Packets of this CPU are included immediately, packets of other CPUs after
+ * Return: the bytes. They include packets of this CPU immediately, and packets of other CPUs after
  * HPCC_PORT_SUM_NS, or twice that time while a CPU computes a new sum.
  */
 u32 hpcc_port_backlog(struct hpcc_port *port)
@@ -223,13 +206,11 @@ u32 hpcc_port_backlog(struct hpcc_port *port)
 EXPORT_SYMBOL_GPL(hpcc_port_backlog);
 
 /**
- * hpcc_port_move() - move a queue to another port
+ * hpcc_port_move() - move a queue and its backlog to another port
  * @q: the queue, locked
  * @port: from hpcc_port_get(), no error
  *
- * The backlog moves too. On another port the time counter jumps: a flow then detects a path change
- * or ignores the record, as after a restart of a link.
- *
+ * tx jumps: a flow then detects a path change or ignores the record, as after a restart of a link.
  * Return: the old port, which the caller must put; this is @port if the port did not change.
  */
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
@@ -248,7 +229,6 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 
 /**
  * hpcc_ports_init() - create the table of ports
- *
  * Return: 0 or a negative error.
  */
 int __init hpcc_ports_init(void)

@@ -4,19 +4,17 @@
  *
  *	enqueue -> backlog -> [start] in flight (serialised, then delayed) -> dequeue
  *
- * The link is virtual. The time at which it is free is computed, not observed:
+ * The link is virtual. The time at which it is free is computed, not observed, so a late timer
+ * costs neither capacity nor accuracy:
  *
  *	start     = max(link_free, arrival)
  *	link_free = start + (length + overhead) / B
  *
- * So a late timer costs neither capacity nor accuracy. A packet is stamped when it starts, that is,
- * when its first bit leaves: ts = start, tx = time spent on all earlier packets, qlen = the queue
- * after the packet. While packets wait, d(tx) / d(ts) is exactly 1. A packet is due at
- * link_free + delay; the device then fetches it.
- *
- * Each event first processes the starts that are in the past; an arrival does this before it adds
- * its packet. So qlen contains only packets that arrived before the start, even if the timer is
- * late.
+ * A packet is stamped when it starts, that is, when its first bit leaves: ts = start, tx = time
+ * spent on all earlier packets, qlen = the queue after the packet. While packets wait, d(tx) /
+ * d(ts) is exactly 1. A packet is due at link_free + delay; the device then fetches it. Each event
+ * first processes the starts that are in the past, so qlen contains only packets that arrived
+ * before the start.
  *
  * Without rate the device is the link: a packet starts when the device fetches it (with delay: as
  * soon as the device runs the qdisc), and ts is the time of this start.
@@ -29,25 +27,20 @@
 
 #include "core/load.h"
 
-/* Maximum time by which the start of a packet may be in the past. If a timer is later, or the
- * device stops for longer, the capacity of that time is lost: to use it later, the port would have
- * to send a burst that such a link cannot send.
- */
+/* Maximum age of a start. Older capacity is lost, because a real link could not send that burst. */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
-/* Maximum packet length from a size table, as in kernels with QDISC_PKT_LEN_MAX. */
+/* QDISC_PKT_LEN_MAX of newer kernels. */
 static const u32 hpcc_table_len_max = 1 << 20;
 
-/* Limit of packet memory of a qdisc. On a fast link with a long delay, packets in flight use memory
- * in addition to the queue, and a small packet uses ten times its length. The default is enough for
- * 10 ms at 100 Gb/s. Root of a network namespace sets rate, delay and limit; only root of the
- * machine sets this limit.
+/* Limit of packet memory of a qdisc: enough for 10 ms at 100 Gb/s. Packets in flight use memory in
+ * addition to limit, and a small packet uses ten times its length. Root of a network namespace sets
+ * rate, delay and limit; only root of the machine sets this parameter.
  */
 static unsigned int hpcc_memory_max_mb = 256;
 u64 hpcc_memory_max = 256 << 20;
 
-static int hpcc_set_memory_max_mb(const char *value,
-				  const struct kernel_param *param)
+static int hpcc_set_memory_max_mb(const char *value, const struct kernel_param *param)
 {
 	int err = param_set_uint_minmax(value, param, 1, 65536);
 
@@ -61,8 +54,7 @@ static const struct kernel_param_ops hpcc_memory_max_mb_ops = {
 	.get = param_get_uint,
 };
 
-module_param_cb(memory_max_mb, &hpcc_memory_max_mb_ops, &hpcc_memory_max_mb,
-		0644);
+module_param_cb(memory_max_mb, &hpcc_memory_max_mb_ops, &hpcc_memory_max_mb, 0644);
 MODULE_PARM_DESC(memory_max_mb,
 		 "MB of memory that the packets of a qdisc may take, 1 .. 65536 (256)");
 
@@ -84,10 +76,7 @@ static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
 }
 
-/* Whether the first waiting packet may start. On a shaped link the link's clock decides. Without a
- * rate the device fetches one packet at a time; with a delay packets start without waiting for the
- * device.
- */
+/* Without rate the device fetches packets one by one; with delay packets do not wait for it. */
 static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
 	if (q->cfg.rate)
@@ -95,9 +84,7 @@ static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 	return q->cfg.delay_ns || !hpcc_queue_head(&q->in_flight);
 }
 
-/* Start time of a packet that arrived at @arrival_ns. */
-static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns,
-					 u64 now)
+static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns, u64 now)
 {
 	struct hpcc_clock start = q->link_free;
 
@@ -123,7 +110,6 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
-/* Add the time that the link spends on a packet. */
 static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 {
 	u64 was_ns = q->busy.ns;
@@ -133,7 +119,6 @@ static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
 }
 
-/* The next packet to start; NULL: no packet may start now. */
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb = __qdisc_dequeue_head(&q->backlog);
@@ -145,10 +130,7 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 	return skb;
 }
 
-/* The first bit of a packet leaves at @start_ns; 0: now. Inlined, because both callers call it per
- * packet. A carrier may make the packet longer.
- *
- * Return: time that the link spends on the packet.
+/* @start_ns 0: now. Returns the link's time; a carrier may lengthen the packet. Inlined: hot path.
  */
 static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 						       struct sk_buff *skb, u64 start_ns)
@@ -178,28 +160,23 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		due_ns = hpcc_clock_ceil(q->link_free);
 	}
 	if (q->cfg.delay_ns) {
-		/* A NIC would report the transmission now. Release the socket before the
-		 * propagation delay: otherwise TSQ would throttle the sender.
-		 */
+		/* A NIC would report completion now. TSQ would throttle the sender otherwise. */
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
-	/* After the delay was lowered, a packet can be due before earlier packets in the queue. The
-	 * packet then leaves after the earlier packets.
-	 */
+	/* After delay was lowered, an earlier packet may be due later; the order stays. */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
 	__qdisc_enqueue_tail(skb, &q->in_flight);
 	q->in_flight_bytes += hpcc_skb_cb(skb)->bytes;
 }
 
-/* Start every packet of our own queue that may start by @now. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
 	while (hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now))
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
-/* Start packets of the child qdisc. Packets of our own queue start before them. */
+/* Packets of our own queue start before packets of the child. */
 static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
@@ -217,9 +194,7 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 	return q->cfg.marking != HPCC_MARKING_OFF;
 }
 
-/* Parse the headers that the configuration needs. */
-static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
-					 struct sk_buff *skb)
+static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q, struct sk_buff *skb)
 {
 	if (likely(q->cfg.stamp == HPCC_STAMP_TCP))
 		return hpcc_parse(skb, q->cfg.kind);
@@ -231,7 +206,6 @@ static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
 	return (struct hpcc_headers){};
 }
 
-/* Whether an arriving packet may enter the queue. */
 static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 		       struct hpcc_headers *headers)
 {
@@ -248,10 +222,8 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 }
 
 /* Inlined into the caller that runs for each packet. */
-static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
-					      struct Qdisc *sch, u64 now,
-					      u32 bytes,
-					      struct hpcc_headers headers,
+static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+					      u32 bytes, struct hpcc_headers headers,
 					      struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -274,21 +246,17 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 	return NET_XMIT_SUCCESS;
 }
 
-static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
-				     u64 now, u32 bytes,
-				     struct hpcc_headers headers,
-				     struct sk_buff **to_free)
+static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now, u32 bytes,
+				     struct hpcc_headers headers, struct sk_buff **to_free)
 {
 	return __hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
-/* An emulated link sends segments one by one, and marking decides on each of them. Other GSO
- * packets may stay whole if they fit, with one record for all segments. A packet that could not be
- * parsed may hold a request. Segments in a frag_list have their own headers. A packet that is
- * longer than the limit never fits, and is split even without @split.
+/* A virtual link sends segments one by one, and marking decides on each of them. Segments in a
+ * frag_list have their own headers. A packet that did not parse may hold a request. Other GSO
+ * packets stay whole if they fit, and get one record.
  */
-static bool hpcc_must_split(const struct hpcc_sched *q,
-			    const struct sk_buff *skb, u32 bytes,
+static bool hpcc_must_split(const struct hpcc_sched *q, const struct sk_buff *skb, u32 bytes,
 			    u32 hint)
 {
 	if (!q->cfg.split)
@@ -299,9 +267,7 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 	       !hpcc_fits(q, bytes, skb->truesize);
 }
 
-/* Length of a packet by the size table of the root, the only table that the kernel uses. Same as
- * __qdisc_calculate_pkt_len(), which modules cannot call.
- */
+/* A copy of __qdisc_calculate_pkt_len(), which is not exported. Only the root's table counts. */
 static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 {
 	const struct qdisc_size_table *stab = rcu_dereference_bh(qdisc_root_bh(sch)->stab);
@@ -325,8 +291,7 @@ static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 
 /* The parents have counted one packet: report the difference in packets and bytes to them. */
 static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-			      struct hpcc_headers headers,
-			      struct sk_buff **to_free)
+			      struct hpcc_headers headers, struct sk_buff **to_free)
 {
 	netdev_features_t features = netif_skb_features(skb);
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -340,7 +305,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	/* All segments have copies of the same headers, so the offsets are the same in each. */
+	/* All segments have the same headers at the same offsets. */
 	if (!(headers.hint & HPCC_HINT_FOUND))
 		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
@@ -349,8 +314,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		skb_mark_not_on_list(segs);
 		qdisc_skb_cb(segs)->pkt_len = seg_len;
 		hpcc_set_pkt_segs(segs, 1);
-		if (hpcc_enqueue_one(segs, sch, now, hpcc_link_bytes(q, segs, 1), headers,
-				     to_free))
+		if (hpcc_enqueue_one(segs, sch, now, hpcc_link_bytes(q, segs, 1), headers, to_free))
 			continue;
 		len += seg_len;
 		nr++;
@@ -362,9 +326,8 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	return NET_XMIT_SUCCESS;
 }
 
-static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
-				     u64 now, struct hpcc_headers headers,
-				     struct sk_buff **to_free)
+static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+				     struct hpcc_headers headers, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 bytes = hpcc_link_bytes(q, skb, hpcc_pkt_segs(skb));
@@ -382,14 +345,13 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
  * @sch: the qdisc
  * @to_free: list of packets that the caller frees
  */
-int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
-		 struct sk_buff **to_free)
+int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers;
 	u64 now = 0;
 
-	/* Only the virtual link needs the arrival time. */
+	/* Only a virtual link needs the arrival time. */
 	if (q->cfg.rate) {
 		now = ktime_get_ns();
 		q->seen_ns = now;
@@ -404,14 +366,12 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
 /**
- * hpcc_arrival() - headers of a packet before hpcc_enqueue(), for sch_hpcc_respond
+ * hpcc_arrival() - parse a packet before hpcc_enqueue(), for sch_hpcc_respond
  * @q: the port, locked
  * @skb: the packet
  *
- * If the packet has a TCP option, all packets whose start time is in the past start first. So the
- * packet meets only the packets that still wait.
- *
- * Return: the headers.
+ * If the packet has a TCP option, waiting packets whose start is in the past start first, so that
+ * they are not in the queue that the packet meets.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {
@@ -423,9 +383,7 @@ struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 }
 EXPORT_SYMBOL_GPL(hpcc_arrival);
 
-/* Set the watchdog to the next event: the first packet in flight is due, or the first waiting
- * packet starts. If the timer is already set to this time, it is not changed.
- */
+/* The next event: the first packet in flight is due, or the first waiting packet starts. */
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -442,14 +400,13 @@ static void hpcc_schedule(struct Qdisc *sch)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
 
-/* Whether the device gets a packet when the packet starts, so that in_flight need not queue it.
- */
+/* Whether a packet goes directly to the device when it starts, without in_flight. */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
 	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->in_flight);
 }
 
-/* The device fetches a packet. Only a record needs the time. */
+/* Only a record needs the time, so the clock is not read here. */
 static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 {
 	struct sk_buff *skb = hpcc_next(q, 0);
@@ -459,10 +416,7 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	return skb;
 }
 
-/* Whether the first packet in flight is due. The device calls dequeue after each arrival, and after
- * each packet that dequeue returned. A packet that was due when the clock was last read is still
- * due, and an arrival has just read the clock. In all other cases read the clock.
- */
+/* A packet that was due at the last clock reading still is. An arrival has just read the clock. */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
 	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
@@ -479,7 +433,6 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
 
-/* The first packet in flight, if it is due. */
 static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -506,8 +459,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	/* Skip the clock read when the queue is empty. */
-	if (!hpcc_queue_head(&q->backlog) && !hpcc_queue_head(&q->in_flight) &&
-	    !hpcc_child_has(q))
+	if (!hpcc_queue_head(&q->backlog) && !hpcc_queue_head(&q->in_flight) && !hpcc_child_has(q))
 		return NULL;
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
 	if (!skb)
@@ -520,10 +472,8 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 }
 
 /**
- * hpcc_queue_shape() - the link becomes a virtual link
+ * hpcc_queue_shape() - make the link virtual, and free from now on: arrival times are unknown
  * @q: the port, locked
- *
- * The link is free from now on, because the arrival times of waiting packets are unknown.
  */
 void hpcc_queue_shape(struct hpcc_sched *q)
 {

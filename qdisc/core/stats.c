@@ -5,7 +5,6 @@
 
 #include "core/load.h"
 
-/* Number of histogram counters up to the last one that is not 0. */
 static u32 hpcc_hist_used(const struct hpcc_sched *q)
 {
 	u32 nr = HPCC_HIST_BUCKETS;
@@ -36,10 +35,9 @@ static int hpcc_put_stats(struct sk_buff *skb, const struct hpcc_sched *q)
  * @sch: the qdisc
  * @d: the dump
  *
- * Use TCA_STATS2 only, without a copy in TCA_XSTATS: when one hpcc qdisc replaces another, the
- * notification holds two dumps, which would not fit with the copies.
- *
- * Return: 0 or a negative value.
+ * Writes only TCA_STATS2: if one hpcc qdisc replaces another, the notification holds two dumps,
+ * which would not fit with copies in TCA_XSTATS.
+ * Return: 0 or a negative error.
  */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {

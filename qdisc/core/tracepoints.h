@@ -22,8 +22,7 @@ TRACE_DEFINE_ENUM(HPCC_MARK_FAILED);
 TRACE_DEFINE_ENUM(HPCC_DROP_KNONECT);
 TRACE_DEFINE_ENUM(HPCC_DROP_LIMIT);
 
-/* Only for packets with telemetry to fill in. ts and tx are the values of a record before scaling.
- */
+/* Only for packets with telemetry to fill in. ts and tx are the values before scaling. */
 TRACE_EVENT(hpcc_stamp,
 
 	TP_PROTO(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, int result),

@@ -11,7 +11,6 @@
  * hpcc_ip_len() - length of an IP packet by its header
  * @skb: the packet
  * @ip: offset of its IP header
- *
  * Return: bytes; 0: more than the skb has.
  */
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
@@ -28,17 +27,13 @@ EXPORT_SYMBOL_GPL(hpcc_ip_len);
 /**
  * hpcc_ip_room() - number of bytes that an IP packet may grow by
  * @skb: the packet
- * @len: its length by its IP header
- *
- * The MTU of a device may exceed the maximum of the IP length field.
- *
- * Return: bytes.
+ * @len: its length by its IP header; a device's MTU may exceed the maximum of this field
  */
 u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 {
 	u32 mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
 
-	/* A VRF does a second route lookup; the MTU of that route is not known yet. */
+	/* A VRF looks up a second route, whose MTU is not known yet. */
 	if (netif_is_l3_master(skb->dev))
 		return 0;
 	return mtu > len ? mtu - len : 0;
@@ -50,7 +45,6 @@ EXPORT_SYMBOL_GPL(hpcc_ip_room);
  * @skb: the packet, writable up to @at
  * @at: offset of the room; all bytes before it move, and so do their header offsets
  * @n: bytes
- *
  * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
  */
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n)

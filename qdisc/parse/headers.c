@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Find the headers of an arriving packet, once: mark.c reads and writes the ECN field of the IP
- * header, stamp.c writes into the telemetry option when the packet departs.
- *
- * hpcc/wire/stamp.h interprets the bytes; this file makes them readable. This may pull data into
- * the packet's linear part, and changes no byte.
+ * Find the headers of an arriving packet, once, for mark.c (ECN field) and stamp.c (telemetry).
+ * hpcc/wire/stamp.h interprets the bytes; this file makes them readable, so it may pull data into
+ * the linear part.
  *
  * Offsets found on arrival are valid on departure, because no other code pulls from or pushes to a
  * waiting packet. But its bytes may change. So a user of an offset makes the bytes writable, which
@@ -14,9 +12,7 @@
 
 #include "core/sched.h"
 
-/* Walk a packet from its first byte, or from its network header. */
-static int hpcc_find(const struct sk_buff *skb, u8 kind,
-		     struct hpcc_opt_location *place)
+static int hpcc_find(const struct sk_buff *skb, u8 kind, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame frame = {
 		.p = skb->data,
@@ -38,7 +34,6 @@ static int hpcc_find(const struct sk_buff *skb, u8 kind,
 
 static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
 {
-	/* Every value fits in its field. */
 	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_WALK_MAX_BYTES);
 	if (ret != HPCC_WALK_FOUND)
 		return ret;
@@ -54,8 +49,6 @@ static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  *
  * The walk returns HPCC_WALK_MORE at most once per header, each time with a larger number.
- *
- * Return: the headers.
  */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {

@@ -4,13 +4,11 @@
 
 #include "stamp/stamp_ops.h"
 
-/* A carrier of tc, and the end of its module's name. */
+/* A carrier's name in tc, and the end of its module's name. */
 #define HPCC_CARRIER_IN(carrier, end)	\
 	.module = { .name = end, .missing = "stamp " carrier ": carrier not loaded" }
 
-/* The TCP option has no functions here: hpcc_parse() finds it, and hpcc_stamp() writes it without
- * an indirect call.
- */
+/* The TCP option has no ops: hpcc_parse() and hpcc_stamp() make no indirect call for it. */
 struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP, .reads_option = true },
 	[HPCC_ROW_CSIG_PUSH] = { HPCC_CARRIER_IN("csig_push", "csig"),
@@ -24,14 +22,13 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 /**
  * hpcc_stamp_register() - let ports use the carriers of a module
  * @ops: the first carrier
- *
- * Return: 0.
+ * Return: 0, for module_driver().
  */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
 	const struct hpcc_stamp_ops *at;
 
-	/* The mutex of hpcc_module_set() publishes all of them. */
+	/* The mutex of hpcc_module_set() publishes all ops. */
 	for (at = ops; at; at = at->next)
 		hpcc_stamp_carriers[at->row].ops = at;
 	for (at = ops; at; at = at->next)
@@ -41,10 +38,8 @@ int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);
 
 /**
- * hpcc_stamp_unregister() - the module of carriers is being removed
+ * hpcc_stamp_unregister() - remove the carriers of a module; no port stamps them
  * @ops: the first carrier
- *
- * No port stamps these carriers: otherwise the module would be in use.
  */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
@@ -55,7 +50,6 @@ void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_unregister);
 
-/* Release the carriers in @stamp before @end. */
 static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
 {
 	const struct hpcc_stamp_carrier *c;
@@ -70,8 +64,7 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
  * @tb: attributes of a change
  * @stamp: HPCC_STAMP_*, the carriers
  * @extack: error message
- *
- * Return: 0, or -ENOENT if a module cannot be loaded; then none is held.
+ * Return: 0, or -ENOENT if a module cannot be loaded; then no module is held.
  */
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
 {
@@ -101,7 +94,7 @@ void hpcc_put_carriers(u8 stamp)
 
 #define HPCC_STAMP_ANY_CSIG	(HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
-/* The parameters, in their order in a dump; @stamp: carriers that have the parameter. */
+/* The parameters, in their order in a dump, and the carriers (@stamp) that have the parameter. */
 static const struct hpcc_param_desc {
 	u32	preset;
 	u8	attr;
@@ -130,8 +123,6 @@ static const struct hpcc_param_desc {
  * hpcc_parse_any() - find a packet's headers and its carrier, for a port with any HPCC_STAMP_*
  * @skb: the packet
  * @cfg: configuration of the port
- *
- * Return: the headers.
  */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
@@ -157,8 +148,7 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
  * @skb: the packet
  * @need: bytes
  * @end: length of the packet by its IP header
- *
- * Return: 0 if they are readable, else the reason why not (enum hpcc_unstamped).
+ * Return: 0 if the bytes are readable, else the reason why not (enum hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {
@@ -173,7 +163,7 @@ EXPORT_SYMBOL_GPL(hpcc_hint_need);
  * @tb: attributes of a change; a missing attribute of a new carrier gets its default
  * @cfg: configuration, with stamp and kind already set
  *
- * Reset the parameters of a disabled carrier, because a dump would not show them.
+ * A disabled carrier gets the defaults, because a dump would not show other values.
  */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -220,7 +210,6 @@ static int hpcc_validate_params(struct nlattr **tb, const struct hpcc_config *cf
  * @tb: attributes of a change
  * @cfg: resulting configuration
  * @extack: error message
- *
  * Return: 0 or -ERANGE.
  */
 int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
@@ -238,7 +227,6 @@ EXPORT_SYMBOL_GPL(hpcc_validate_port);
  * @tb: attributes of a change
  * @cfg: resulting configuration
  * @extack: error message
- *
  * Return: 0, -EINVAL or -ERANGE.
  */
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
@@ -257,7 +245,6 @@ int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct h
  * hpcc_dump_carriers() - write the parameters of carriers
  * @skb: dump
  * @cfg: configuration
- *
  * Return: 0 or -EMSGSIZE.
  */
 int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)

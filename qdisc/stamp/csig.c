@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CSIG (hpcc/carrier/csig.h): a port compares the tag of a departing packet with its own state, and
- * replaces the value if its own is worse. A host's port pushes the tag before the IP header of a
- * segment that requests a signal; the receiver pops it.
+ * CSIG (hpcc/carrier/csig.h): a port writes its own value into the tag of a departing packet if its
+ * value is worse. A host's port pushes the tag before the IP header of a segment that requests a
+ * signal; the receiver pops it. Such segments get no record.
  *
  * A pushed tag makes the packet longer on departure. The link is charged for the tag; the backlog
  * does not include it. GSO packets get no tag: each segment needs its own tag, and the kernel
  * cannot split packets of an unknown EtherType.
  *
- * The device type can change after configuration (TUNSETLINK, a bond's first slave), so the
- * Ethernet header is checked for each packet.
- *
- * If a packet has a tag, only the tag is used. A segment that requests a tag gets no record. Tags
- * are searched for only on ports that stamp CSIG.
+ * The device type can change after configuration (TUNSETLINK, a bond's first slave), so the port
+ * checks for an Ethernet header in each packet.
  */
 #include "stamp/stamp_ops.h"
 
-/* Find the IP header after a tag; the EtherType at @network is readable. This is not in headers.c:
- * with only one caller there, the compiler inlines hpcc_walk(), which saves 44 instructions for
- * other packets.
+/* Find the IP header after a tag; the EtherType at @network is readable. A second caller of
+ * hpcc_walk() in headers.c would stop its inlining, which saves 44 instructions per other packet.
  */
 static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 {
@@ -40,7 +36,6 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 	return headers;
 }
 
-/* Find the tag of an arriving packet, and the headers after it. */
 static u32 hpcc_csig_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 			  struct hpcc_headers *headers)
 {
@@ -57,9 +52,7 @@ static u32 hpcc_csig_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	return hpcc_hint_found(at, 0, 0);
 }
 
-/* Whether a TCP option requests a tag; if not, it is an option for the TCP carrier only. The hint
- * has the type of the tag in place of words.
- */
+/* Find an option that requests a tag; HPCC_HINT_BACK of the hint is the type of the tag. */
 static u32 hpcc_push_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 			  struct hpcc_headers *headers)
 {
@@ -80,9 +73,6 @@ static u32 hpcc_push_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	return 0;
 }
 
-/* Compare the tag at @at with the port. Only a shaping port without a child knows the waiting time
- * of a packet.
- */
 static int hpcc_csig_compare(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 {
 	struct hpcc_load load = hpcc_load(q);
@@ -108,8 +98,8 @@ static int hpcc_csig_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return hpcc_csig_compare(q, skb, FIELD_GET(HPCC_HINT_AT, hpcc_skb_cb(skb)->hint), ts_ns);
 }
 
-/* Push a tag, and write to it if the port stamps CSIG. From here on the packet has the tag's
- * EtherType for the kernel, so a device that computes checksums only for IP does not get this task.
+/* Push a tag, and write to it if the port stamps CSIG. For the kernel the packet then has the tag's
+ * EtherType, so a device that computes checksums only for IP does not get this task.
  */
 static int hpcc_push_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * IFA 2.0 (hpcc/carrier/ifa.h): a port pushes its metadata onto the stack after the TCP header of a
- * departing packet of IP protocol HPCC_IFA_PROTOCOL.
- *
- * The packet becomes longer on departure, as with INT (int.c). Only the checksum of the whole
- * packet covers the written bytes. A packet without room is forwarded unchanged.
+ * departing packet of IP protocol HPCC_IFA_PROTOCOL. The packet becomes longer, as with INT
+ * (int.c). No checksum except that of the whole packet covers the metadata.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -65,7 +63,7 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 	struct hpcc_load load = hpcc_load(q);
 	u64 residence_ns, sec, ns;
 
-	/* Unknown: use 0, as for a packet that just arrived. */
+	/* If the time is unknown, use 0, as for a packet that just arrived. */
 	if (!hpcc_sojourn_ns(q, skb, ts_ns, &residence_ns))
 		residence_ns = 0;
 	residence_ns = min_t(u64, residence_ns, U32_MAX);

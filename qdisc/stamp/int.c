@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * INT-MD (hpcc/carrier/int.h): a port pushes its metadata onto the stack after the TCP header of a
- * departing packet with DSCP int_dscp.
- *
- * The packet becomes longer on departure. The link is charged for the metadata; the backlog does
- * not include them. Parent qdiscs and qdisc_pkt_len() use the length at arrival.
- *
- * The metadata have priority over a TCP option.
+ * departing packet with DSCP int_dscp. The packet becomes longer: the link is charged for the
+ * metadata, but the backlog does not include them. Parent qdiscs and qdisc_pkt_len() use the length
+ * at arrival.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -52,9 +49,7 @@ static u32 hpcc_int_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	       hpcc_hint_found(tcp, (tcp - headers->ip) / 4, hlen);
 }
 
-/* Update the TCP checksum at @tcp: @diff for changed bytes, and @n more bytes of length. If the
- * checksum is still to be computed (CHECKSUM_PARTIAL), add only the length.
- */
+/* Update the TCP checksum by @diff and @n more bytes; with CHECKSUM_PARTIAL only by the length. */
 static void hpcc_int_check(struct sk_buff *skb, u32 tcp, __wsum diff, u32 n)
 {
 	struct tcphdr *th = (struct tcphdr *)(skb->data + tcp);
@@ -118,8 +113,7 @@ static int hpcc_int_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		hpcc_skb_cb(skb)->bytes += n;
 	}
 	skb_forward_csum(skb);
-	hpcc_int_check(skb, tcp,
-		       csum_sub(csum_partial(p, HPCC_INT_LEN + n, 0), before), n);
+	hpcc_int_check(skb, tcp, csum_sub(csum_partial(p, HPCC_INT_LEN + n, 0), before), n);
 	return ret;
 }
 

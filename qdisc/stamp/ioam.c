@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * IOAM (hpcc/carrier/ioam.h): a port writes the data of its node into the trace of a departing
- * packet. The trace is in the IPv6 hop-by-hop header.
- *
- * A trace of our type has priority over a TCP option. But an anonymous port has no node_id to write
- * into a trace, so it writes into the TCP option, which needs no node_id.
+ * packet, in the IPv6 hop-by-hop header. A trace of our type has priority over a TCP option, except
+ * on an anonymous port: it has no node_id for a trace, and the TCP option needs none.
  */
 #include <linux/ipv6.h>
 #include <hpcc/carrier/ioam.h>
 
 #include "stamp/stamp_ops.h"
 
-/* Find a trace in the hop-by-hop header. Returns 0 if there is no trace, or if its offset does not
- * fit in the hint, or if the trace is not ours and the packet has another carrier.
- */
+/* Ignores a trace at too large an offset, and a foreign trace if the packet has another carrier. */
 static u32 hpcc_ioam_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 			  struct hpcc_headers *headers)
 {
@@ -36,7 +32,7 @@ static u32 hpcc_ioam_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	return hpcc_hint_found(at + trace, trace / 4, len / 4);
 }
 
-/* An anonymous port has no node to write: it sets the overflow flag, because a node is missing. */
+/* An anonymous port writes no node, so it sets the overflow flag. */
 static int hpcc_lack_node(struct sk_buff *skb, u32 at)
 {
 	if (!hpcc_ioam_is_ours(skb->data + at))
@@ -61,9 +57,7 @@ static int hpcc_ioam_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	if (!q->cfg.identify)
 		return hpcc_lack_node(skb, at);
-	/* Only the checksum of the whole packet covers a trace; ifb may return the packet with that
-	 * checksum.
-	 */
+	/* Only CHECKSUM_COMPLETE covers a trace; a packet from ifb may have it. */
 	skb_forward_csum(skb);
 	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
 	node = (struct hpcc_ioam_node){

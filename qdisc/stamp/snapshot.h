@@ -7,7 +7,6 @@
 
 #include "core/load.h"
 
-/* TCP header and option of a packet, from the hint that was made on arrival. */
 static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 {
 	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);

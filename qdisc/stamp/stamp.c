@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Telemetry on a departing packet: write our record into the option that headers.c found on
- * arrival.
- *
- * hpcc/wire/stamp.h interprets the bytes and selects the slot; this file makes them writable. A
- * packet without a record is sent unchanged, but some of its data may have been pulled into its
- * linear part.
+ * arrival. hpcc/wire/stamp.h interprets the bytes and selects the slot; this file makes them
+ * writable.
  *
  * Every sender through a port can request records. Senders use only differences, so a secret offset
  * is added to ts and tx: they reveal neither this host's clock nor the bytes that the port sent
  * before. All queues of a port have the same offset, and a new qdisc of the port uses it too,
- * because ts must not jump. The tag of an anonymous port is secret too: with a plain hash of the
- * name, an attacker could test a list of names.
+ * because ts must not jump. The tag of an anonymous port is secret too: an attacker could test a
+ * list of names against a plain hash.
  */
 #include <linux/random.h>
 #include <linux/siphash.h>
@@ -34,26 +31,20 @@ void hpcc_offset_init_key(void)
 }
 
 /**
- * hpcc_offset_of() - offsets that a port adds to its records
+ * hpcc_offset_of() - offsets that a device, node and port add to their records
  * @sch: the qdisc
  * @cfg: its configuration, possibly not active yet
- *
- * Return: the offsets for this device, node and port.
  */
-struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
-				  const struct hpcc_config *cfg)
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	const struct net_device *dev = qdisc_dev(sch);
 	u64 netns = dev_net(dev)->net_cookie;
 	u64 name = (u64)cfg->node << 32 | cfg->port;
 
 	return (struct hpcc_offset){
-		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0,
-				      &hpcc_offset_key),
-		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1,
-				      &hpcc_offset_key),
-		.alias = siphash_4u64(netns, dev->ifindex, name, 2,
-				      &hpcc_offset_key),
+		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0, &hpcc_offset_key),
+		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1, &hpcc_offset_key),
+		.alias = siphash_4u64(netns, dev->ifindex, name, 2, &hpcc_offset_key),
 	};
 }
 
@@ -69,8 +60,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	if (opt[0] != q->cfg.kind || opt[1] != place.len)
 		return HPCC_UNSTAMPED_NO_OPTION;
 	stamp = hpcc_snapshot(q, hpcc_load(q), ts_ns);
-	return hpcc_stamp_packet(skb->data, &place, &stamp,
-				 !hpcc_check_is_partial(skb, place.tcp));
+	return hpcc_stamp_packet(skb->data, &place, &stamp, !hpcc_check_is_partial(skb, place.tcp));
 }
 
 /* 2^93 / 10^9 */
@@ -78,11 +68,8 @@ static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
 /**
  * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
- * @bytes_per_s: B
+ * @bytes_per_s: B; the value jumps if B changes, as if the link changed
  * @tx_ns: the time
- *
- * The value jumps if B changes, as if the link changed.
- *
  * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
@@ -95,15 +82,12 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
 /**
- * hpcc_util_now() - utilization of a link
+ * hpcc_util_now() - utilization of a link, with one division per window
  * @q: the port
  * @load: its load
  * @ts_ns: now
- *
- * This costs one division per window, and nothing for packets that do not report it.
- *
- * Return: utilization of the last complete window, or of a longer time since this was last called,
- * in units of 1 / HPCC_INT_UTIL_ONE.
+ * Return: utilization of the last complete window, or of the longer time since the last call, in
+ * units of 1 / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
@@ -120,9 +104,7 @@ u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_util_now);
 
-/* A packet that arrived before a change may have a carrier that the port stamps no more: then the
- * module of the carrier may be gone.
- */
+/* A port may stop stamping the carrier of a waiting packet; then its module may be gone. */
 static noinline int hpcc_write_carrier(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 				       u32 row)
 {

@@ -19,12 +19,10 @@ enum hpcc_param {
 	HPCC_PARAM_CSIG_TIME,
 };
 
-/* Fields of the hint of a carrier other than the TCP option. */
+/* Bits of the hint of a carrier other than the TCP option. */
 #define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of the bytes to write, or of TCP */
-#define HPCC_HINT_BACK		GENMASK(15, 10)	/* HPCC_HINT_AT minus the offset of an outer
-						 * header, in words of 4 bytes
-						 */
-#define HPCC_HINT_SIZE		GENMASK(21, 16)	/* a length; each carrier has its unit */
+#define HPCC_HINT_BACK		GENMASK(15, 10)	/* words from an outer header to HPCC_HINT_AT */
+#define HPCC_HINT_SIZE		GENMASK(21, 16)	/* a length in the carrier's unit */
 
 static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
 {
@@ -32,7 +30,7 @@ static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
 	       FIELD_PREP(HPCC_HINT_SIZE, size);
 }
 
-/* The carriers. If a packet has several, the hint of the last one in this order is used. */
+/* If a packet has several carriers, the hint of the last one in this order is used. */
 enum hpcc_stamp_row {
 	HPCC_ROW_OPTION,
 	HPCC_ROW_CSIG_PUSH,
@@ -48,10 +46,11 @@ enum hpcc_stamp_row {
  * @row: index of the carrier
  * @owner: its module
  * @next: another carrier of the same module, or NULL
- * @hint: find it in an arriving packet with @headers, which it may change. Returns a hint without
- *	HPCC_HINT_CARRIER, which replaces that of @headers; 0: the packet does not have it
- * @write: write to a departing packet with its hint, at @ts_ns; returns as hpcc_stamp_packet()
- * @validate: check the configuration of a port that stamps it; returns 0 or an error
+ * @hint: find the carrier in an arriving packet; may change @headers. Returns a hint without
+ *	HPCC_HINT_CARRIER, which replaces the hint of @headers; 0: the packet has no such carrier
+ * @write: write to a departing packet by its hint; @ts_ns and return value as in
+ *	hpcc_stamp_packet()
+ * @validate: check the configuration of a port that stamps the carrier; returns 0 or an error
  * @commit: the port has a new configuration; may be NULL
  *
  * @hint and @write run under the qdisc's lock, @validate under RTNL, @commit under both.
@@ -68,19 +67,14 @@ struct hpcc_stamp_ops {
 	void	(*commit)(struct hpcc_sched *q);
 };
 
-/**
- * struct hpcc_stamp_carrier - what sch_hpcc stores of a carrier
- * @ops: its functions, or NULL while its module is not loaded. A port that stamps the carrier holds
- *	the module, so there it is not NULL and does not change
- * @module: its module
- * @stamp_bit: its HPCC_STAMP_*
- * @reads_option: it needs the TCP option of an arriving packet
+/* What sch_hpcc stores of a carrier. ops is NULL while the module is not loaded. A port that stamps
+ * the carrier holds the module, so its ops do not change.
  */
 struct hpcc_stamp_carrier {
 	const struct hpcc_stamp_ops	*ops;
 	struct hpcc_module		module;
-	u8				stamp_bit;
-	bool				reads_option;
+	u8				stamp_bit;	/* HPCC_STAMP_* */
+	bool				reads_option;	/* needs the TCP option at arrival */
 };
 
 extern struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS];
@@ -88,26 +82,14 @@ extern struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS];
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops);
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops);
 
-/**
- * struct hpcc_util - utilization of a link (stamp.c)
- * @from_ns: start of the window; 0: no window yet
- * @busy_ns: hpcc_load.busy_ns at @from_ns
- * @last: utilization of the previous window, in units of 1 / HPCC_INT_UTIL_ONE
- */
+/* Utilization of a link (stamp.c). */
 struct hpcc_util {
-	u64	from_ns;
-	u64	busy_ns;
-	u32	last;
+	u64	from_ns;	/* start of the window; 0: no window yet */
+	u64	busy_ns;	/* hpcc_load.busy_ns at from_ns */
+	u32	last;		/* of the previous window, in 1 / HPCC_INT_UTIL_ONE */
 };
 
-/**
- * struct hpcc_stamp_port - a port with the state of its carriers; the private data of the qdisc
- * @sched: the port
- * @util: its utilization
- * @csig: units of CSIG
- *
- * Under the qdisc's lock; @csig changes under RTNL as well.
- */
+/* Private data of the qdisc, under its lock; csig changes under RTNL as well. */
 struct hpcc_stamp_port {
 	struct hpcc_sched	sched;
 	struct hpcc_util	util;

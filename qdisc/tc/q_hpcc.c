@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tc's side of the qdisc "hpcc": options, text and JSON.
- *
- * tc (iproute2 4.17 and later) opens q_hpcc.so in TC_LIB_DIR and looks for
- * hpcc_qdisc_util in it.
+ * tc's side of the qdisc "hpcc": options, text and JSON. tc (iproute2 4.17 and later) opens
+ * q_hpcc.so in TC_LIB_DIR and looks for hpcc_qdisc_util.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +12,6 @@
 
 /* Maximum size of a request in tc; our options need less. */
 #define HPCC_REQUEST_MAX	4096
-
-/* ---- options ---- */
 
 static void explain(void)
 {
@@ -66,39 +62,26 @@ static int bad_value(const char *name, const char *value, const char *allowed)
 	return -1;
 }
 
-/**
- * struct option - an option of the qdisc
- * @name: name on the command line and in JSON
- * @attr: TCA_HPCC_*
- * @size: bytes of the attribute
- * @parse: parse the word after the name; print an error and return false if it is not
- *	valid; NULL: the option has no value, and one of @words is its name
- * @print: print the attribute's value
- * @min: the smallest value
- * @max: the largest value
- * @allowed: the valid values, for error messages
- * @words: words for the values @min and @min + 1
+/* An option of the qdisc. parse() parses the word after the name, or prints an error and returns
+ * false. If it is NULL, the option has no value, and one of words is its name.
  */
 struct option {
-	const char *name;
-	int attr;
-	size_t size;
+	const char *name;	/* on the command line and in JSON */
+	int attr;		/* TCA_HPCC_* */
+	size_t size;		/* bytes of the attribute */
 	bool (*parse)(const struct option *option, const char *arg, __u64 *value);
 	void (*print)(const struct option *option, __u64 value);
-	__u64 min;
-	__u64 max;
-	const char *allowed;
-	const char *words[2];
+	__u64 min;		/* smallest value */
+	__u64 max;		/* largest value */
+	const char *allowed;	/* valid values, for error messages */
+	const char *words[2];	/* for the values min and min + 1 */
 };
-
-/* ---- parsers ---- */
 
 static bool check(const struct option *option, const char *arg, bool good)
 {
 	return good || !bad_value(option->name, arg, option->allowed);
 }
 
-/* Index of @arg in @words, or -1. */
 static int word_index(const struct option *option, const char *arg)
 {
 	int i;
@@ -176,8 +159,6 @@ static bool parse_time(const struct option *option, const char *arg, __u64 *valu
 	*value = time_ns;
 	return check(option, arg, good);
 }
-
-/* ---- printers ---- */
 
 static void print_number(const struct option *option, __u64 value)
 {
@@ -257,7 +238,7 @@ static const struct {
 	{ "csig_push",	HPCC_STAMP_CSIG_PUSH },
 };
 
-/* Print the carriers unless it is TCP alone: output for TCP is unchanged from older versions. */
+/* TCP alone prints as "stamp", for scripts of older versions. */
 static void print_stamp(const struct option *option, __u64 value)
 {
 	const char *format = "%s";
@@ -277,7 +258,7 @@ static void print_stamp(const struct option *option, __u64 value)
 	print_text("%s", " ");
 }
 
-/* ---- the options, in the order of tc qdisc show ---- */
+/* The options, in the order of tc qdisc show. */
 
 static const struct option options[] = {
 	{ "rate", TCA_HPCC_RATE64, 8, parse_rate, print_rate, .min = HPCC_RATE_MIN,
@@ -323,7 +304,6 @@ static const struct option options[] = {
 	{ "knonect", TCA_HPCC_KNONECT, 4, parse_size, print_size, .allowed = "a size, or 0" },
 };
 
-/* The option with the name @arg, or NULL. */
 static const struct option *find_option(const char *arg)
 {
 	const struct option *o;
@@ -334,7 +314,7 @@ static const struct option *find_option(const char *arg)
 	return NULL;
 }
 
-/* Parse a list of carriers. Returns 0 if @arg is no such list. */
+/* Parse a list of carriers; 0: @arg is no such list. */
 static __u8 parse_carriers(const char *arg)
 {
 	__u8 value = 0, one;
@@ -379,7 +359,7 @@ static void add_value(struct nlmsghdr *n, const struct option *option, __u64 val
 		  option->size == sizeof(v32) ? (void *)&v32 : &value, option->size);
 }
 
-/* Returns the number of arguments used, 0 if the first one is unknown, or -1. */
+/* Returns the number of arguments used, 0 if the first argument is unknown, or -1. */
 static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 {
 	const struct option *option = find_option(argv[0]);
@@ -452,8 +432,7 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 
 	if (!opt)
 		return 0;
-	parse_rtattr_flags(tb, TCA_HPCC_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
-			   NLA_F_NESTED);
+	parse_rtattr_flags(tb, TCA_HPCC_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt), NLA_F_NESTED);
 	for (o = options; o < options + ARRAY_SIZE(options); o++)
 		if (tb[o->attr])
 			o->print(o, attr_value(tb[o->attr]));

@@ -16,17 +16,16 @@ static const char * const reasons[__HPCC_UNSTAMPED_MAX] = {
 	[HPCC_UNSTAMPED_NO_MEMORY]	= "no_memory",
 };
 
-/* Statistics of a module, perhaps of another version: counters that it does not have are 0. */
+/* Statistics of a module, perhaps of another version: missing counters are 0. */
 struct stats {
 	struct tc_hpcc_xstats	port;
 	__u64			unstamped[__HPCC_UNSTAMPED_MAX];
-	__u64			other;	/* reasons that have no name here */
+	__u64			other;	/* reasons without a name here */
 	__u64			hist[HPCC_HIST_BUCKETS];
 };
 
-/* The queue length that @permille of all departing packets did not exceed at departure:
- * the upper end of the histogram's bucket. No packet is as short as the first bucket
- * is wide, so the first bucket means an empty queue.
+/* The queue length that @permille of all packets did not exceed at departure: the upper end of a
+ * bucket. The first bucket is narrower than any packet, so it means an empty queue.
  */
 static __u64 percentile(const struct stats *st, unsigned int permille)
 {
@@ -75,7 +74,6 @@ static void print_unstamped(const struct stats *st)
 		print_u64(NULL, " other %llu", st->other);
 }
 
-/* Print each bucket that is not empty, with its longest queue. */
 static void print_histogram(const struct stats *st)
 {
 	__u32 b;
@@ -101,7 +99,7 @@ static void take(void *to, size_t size, struct rtattr *attr)
 		memcpy(to, RTA_DATA(attr), size);
 }
 
-/* The sum of counters that a later version has added after ours. */
+/* The sum of counters that a later version has after ours. */
 static __u64 sum_behind(struct rtattr *attr, size_t size)
 {
 	__u64 sum = 0, one;
@@ -126,7 +124,6 @@ static bool parse_stats(struct rtattr *xstats, struct stats *st)
 	return tb[TCA_HPCC_XSTATS_PORT] && tb[TCA_HPCC_XSTATS_UNSTAMPED];
 }
 
-/* Print TCA_STATS_APP. Returns 0 or -1. */
 int hpcc_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xstats)
 {
 	struct stats all = {};
@@ -145,7 +142,7 @@ int hpcc_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xstats)
 	print_u64("tx_packets", " %llu pkt\n", st->tx_packets);
 	print_u64("stamped", "  stamped %llu", st->stamped);
 	print_unstamped(&all);
-	/* If the port has one queue, these would repeat the values below. */
+	/* If the port has one queue, these values would repeat the values below. */
 	if (st->port_queues > 1) {
 		print_u64("port_queues", "\n  port of %llu queues", st->port_queues);
 		print_u64("port_qlen", " %llub", st->port_qlen_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions and structures of tc (iproute2) that the plugin uses. No package contains headers
- * for them; the tc program exports the functions.
+ * Functions and structures of tc (iproute2) that the plugin uses. No package has headers for them;
+ * the tc program exports the functions.
  */
 #ifndef _HPCC_QDISC_TC_TC_UTIL_H
 #define _HPCC_QDISC_TC_TC_UTIL_H
@@ -12,29 +12,24 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-/* Older versions lack has_block, and newer ones use const pointers; the layout up to
- * there is the same.
- */
+/* Older versions lack has_block, newer ones have const pointers; the layout is the same. */
 struct qdisc_util {
 	struct qdisc_util *next;
 	const char *id;
 	int (*parse_qopt)(struct qdisc_util *qu, int argc, char **argv,
 			  struct nlmsghdr *n, const char *dev);
 	int (*print_qopt)(struct qdisc_util *qu, FILE *f, struct rtattr *opt);
-	int (*print_xstats)(struct qdisc_util *qu, FILE *f,
-			    struct rtattr *xstats);
+	int (*print_xstats)(struct qdisc_util *qu, FILE *f, struct rtattr *xstats);
 	int (*parse_copt)(struct qdisc_util *qu, int argc, char **argv,
 			  struct nlmsghdr *n, const char *dev);
 	int (*print_copt)(struct qdisc_util *qu, FILE *f, struct rtattr *opt);
-	int (*has_block)(struct qdisc_util *qu, struct rtattr *opt,
-			 __u32 block_idx, bool *p_has);
+	int (*has_block)(struct qdisc_util *qu, struct rtattr *opt, __u32 block_idx, bool *p_has);
 };
 
 enum output_type { PRINT_FP = 1, PRINT_JSON = 2, PRINT_ANY = 4 };
 enum color_attr { COLOR_NONE = 6 };
 
-int addattr_l(struct nlmsghdr *n, int maxlen, int type, const void *data,
-	      int alen);
+int addattr_l(struct nlmsghdr *n, int maxlen, int type, const void *data, int alen);
 struct rtattr *addattr_nest(struct nlmsghdr *n, int maxlen, int type);
 int addattr_nest_end(struct nlmsghdr *n, struct rtattr *nest);
 int get_rate64(__u64 *rate, const char *str);
@@ -42,8 +37,7 @@ int get_size(unsigned int *size, const char *str);
 int get_time64(__s64 *time_ns, const char *str);
 int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta,
 		       int len, unsigned short flags);
-void tc_print_rate(enum output_type t, const char *key, const char *fmt,
-		   unsigned long long rate);
+void tc_print_rate(enum output_type t, const char *key, const char *fmt, unsigned long long rate);
 int print_color_string(enum output_type t, enum color_attr color,
 		       const char *key, const char *fmt, const char *value);
 int print_color_u64(enum output_type t, enum color_attr color, const char *key,
