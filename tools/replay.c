@@ -2,20 +2,20 @@
 /*
  * hpcc-replay: run recorded ACKs through <hpcc/law/algo.h>.
  *
- * A trace has one line per ACK of one sender, with the window that the HPCC authors' simulator
- * computed. It is CSV:
+ * A trace is a CSV file with one line per ACK of one sender, and with the window that the HPCC
+ * authors' simulator computed:
  *
  *	# hpcc-trace 1
  *	# T_ns=4160 w_max=52000 eta=0.95 max_stage=5 w_ai=26.0 w_min=52.0 ...
  *	ack_seq,snd_nxt,nhop,h0_bps,h0_ts_ns,h0_tx_bytes,h0_qlen_bytes,...,
  *		U,W,Wc,inc_stage,last_update_seq
  *
- * Each hop has the four h columns; they are empty if an ACK has fewer hops. U is the average; W and
- * Wc are bytes, rounded down.
+ * Each hop has the four h columns; they are empty if an ACK has fewer hops. U is the average. W and
+ * Wc are in bytes, rounded down.
  *
  * The law uses one unit of time for T, timestamps, txBytes and queues. hpcc-replay uses a unit of
  * 2^-k ns, with the largest k that the trace's T and counters allow. So the reported errors are
- * those of the law, and not rounding errors of the unit.
+ * errors of the law, and not rounding errors of the unit.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,7 +32,7 @@
 
 enum { EXIT_WITHIN, EXIT_BEYOND, EXIT_UNUSABLE };
 
-/* Columns before the hops, of each hop, and after the hops. */
+/* Columns before the hops, for each hop, and after the hops. */
 enum { COL_ACK_SEQ, COL_SND_NXT, COL_NHOP, COLS_HEAD };
 enum { COL_BPS, COL_TS_NS, COL_TX_BYTES, COL_QLEN_BYTES, COLS_HOP };
 enum { COL_U, COL_W, COL_WC, COL_INC_STAGE, COL_LAST_UPDATE_SEQ, COLS_TAIL };
@@ -45,8 +45,8 @@ static const char *const tail_names[] = { "U", "W", "Wc", "inc_stage",
 
 #define COLS_MAX	(COLS_HEAD + HPCC_HOPS_MAX * COLS_HOP + COLS_TAIL)
 
-/* Counters of a trace are below 2^40 ns (18 minutes). With at most this many bits of fraction they
- * are below 2^62.
+/* Counters of a trace are below 2^40 ns (18 minutes). With at most this many bits of fraction the
+ * counters are below 2^62.
  */
 #define FRAC_BITS_MAX	22
 
@@ -105,9 +105,7 @@ refuse(const struct trace *t, const char *format, ...)
 	return -EINVAL;
 }
 
-/* ---- Text to numbers ---------------------------------------------------- */
-
-/* Return: 1 with the next line, without its end, in t->text; 0 at the end. */
+/* Read the next line, without its end, into t->text. Return: 1; 0 at the end of the file. */
 static int next_line(struct trace *t)
 {
 	ssize_t len = getline(&t->text, &t->size, t->file);
@@ -156,9 +154,7 @@ static int parse_real(const struct trace *t, const char *name,
 	return 0;
 }
 
-/* ---- The first three lines ---------------------------------------------- */
-
-/* Return: the value of " name=value" in the parameter line; the caller frees it. */
+/* Return: the value of " name=value" in the parameter line, which the caller frees. */
 static char *find_param(const struct trace *t, const char *name)
 {
 	size_t len = strlen(name);
@@ -296,8 +292,6 @@ static int read_heading(struct trace *t)
 	return read_columns(t);
 }
 
-/* ---- Rows --------------------------------------------------------------- */
-
 static int read_hop(const struct trace *t, char *const field[COLS_HOP],
 		    unsigned int hop, struct hpcc_sample *s)
 {
@@ -329,7 +323,7 @@ static int read_hop(const struct trace *t, char *const field[COLS_HOP],
 	return 0;
 }
 
-/* Return: 1 with a row, 0 at the end. */
+/* Return: 1 with a row; 0 at the end of the file. */
 static int read_row(struct trace *t, struct row *r)
 {
 	char *field[COLS_MAX];
@@ -366,9 +360,7 @@ static int read_row(struct trace *t, struct row *r)
 	return 1;
 }
 
-/* ---- Replay ------------------------------------------------------------- */
-
-/* The trace has whole bytes, rounded down, so any value in [ref, ref + 1) matches. */
+/* The trace has whole bytes, rounded down, so each value in [ref, ref + 1) is equal to ref. */
 static double window_error(u64 W_q16, double ref)
 {
 	double W = ldexp((double)W_q16, -HPCC_W_BITS);
@@ -451,8 +443,6 @@ static int replay_file(const char *path, const struct limits *limits)
 	return res.du > limits->du || res.dw > limits->dw || res.seq_line ||
 	       res.stage_line ? EXIT_BEYOND : EXIT_WITHIN;
 }
-
-/* ---- Command line ------------------------------------------------------- */
 
 static void usage(FILE *to)
 {

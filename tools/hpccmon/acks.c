@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon record: each ACK with telemetry. bpf/acks.bpf.c copies the tracepoint's records into a
- * ring. The tracepoint's format file gives the offsets of the fields, so this file needs no types
- * of the kernel or of the module.
+ * hpccmon record: each ACK with telemetry. bpf/acks.bpf.c copies the records of the tracepoint into
+ * a ring. The format file of the tracepoint gives the offsets of the fields, so this file needs no
+ * types of the kernel or of the module.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -31,10 +31,8 @@ struct acks {
 	uint64_t		epoch_ns;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	ack_fn			fn;
 	void			*data;
-	unsigned int		left;			/* number of ACKs still to take now */
+	unsigned int		left;			/* ACKs that this call may still take */
 };
-
-/* ---- The tracepoint's format ---------------------------------------------------------- */
 
 static FILE *open_format(void)
 {
@@ -90,8 +88,6 @@ static bool read_format(struct acks *acks, const char **why)
 	return true;
 }
 
-/* ---- The ring ---------------------------------------------------------------------------- */
-
 static uint64_t long_at(const struct ack_entry *entry, unsigned int word)
 {
 	uint64_t value;
@@ -119,7 +115,7 @@ static int take(void *context, void *data, size_t size)
 	ack.R = ack.T_ns ? 1e9 * ack.W / ack.T_ns : 0;
 	ack.inc_stage = entry->word[acks->word[STAGE]];
 	acks->fn(&ack, acks->data);
-	/* At the next call libbpf continues after the last record. */
+	/* The next call continues after this record. */
 	return --acks->left ? 0 : -1;
 }
 
@@ -178,7 +174,7 @@ struct acks *acks_open(uint32_t buffer_kb, const char **why)
 	return acks;
 }
 
-/* Pass the ACKs in the ring to @fn, at most @most: they may arrive faster than we read them. */
+/* Pass the ACKs in the ring to @fn, at most @most, because they may arrive faster than we read. */
 void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most)
 {
 	acks->left = most;

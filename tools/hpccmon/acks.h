@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-/* Fields of the tracepoint for an ACK. */
 struct ack {
 	uint64_t	time_us;	/* since 1970 */
 	uint64_t	cookie;

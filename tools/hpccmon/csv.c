@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon record: one line for each sample of a flow, and for each ACK. The last two columns have
- * one word for each hop, or - for an unknown hop. So all lines have the same number of columns for
- * paths of any length. The line of an ACK has no hops.
+ * one word for each hop, or - if the hop is unknown, so the number of columns is the same for all
+ * paths. The line of an ACK has no hops.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -15,20 +15,18 @@ const char csv_head[] =
 	"time,local,peer,cookie,mode,W,Wc,W_init,U,eta,R_bps,T_ns,incStage,u,qlen_ns";
 
 #define NR_COLUMNS	15
-/* Limit for times that put_time() writes; localtime_r() does not support dates far beyond. */
+/* Limit for times that put_time() writes; localtime_r() does not support much later dates. */
 #define TIME_MAX	(UINT64_MAX / 1e6)
 
-/* ---- Writing: there may be a million ACKs in a second, and printf() is too slow ---------- */
+/* Writing. There may be a million ACKs in a second, and printf() is too slow for them. */
 
-/* Copy the whole array of characters, but advance by @length only: a copy whose size is known at
- * compile time takes a third of the time.
- */
+/* Copy the whole array, but advance by @length: a copy of constant size is three times as fast. */
 #define put_array(at, text, length)	((char *)memcpy(at, text, sizeof(text)) + (length))
 #define put_text(at, text)		put_array(at, text, sizeof(text) - 1)
 
-/* Eight digits, with the first one in the lowest byte. Each step splits all parts of the word: two
- * groups of four digits, four groups of two, then single digits. For numbers this small,
- * 10486 / 2^20 is exact enough for 1 / 100, and 103 / 2^10 for 1 / 10.
+/* Eight digits; the first digit is in the lowest byte. Each step splits all parts of the word: two
+ * groups of four digits, four groups of two, then single digits. For numbers this small, 10486 /
+ * 2^20 is a precise 1 / 100, and 103 / 2^10 a precise 1 / 10.
  */
 static inline uint64_t eight_digits(uint32_t number)
 {
@@ -40,7 +38,7 @@ static inline uint64_t eight_digits(uint32_t number)
 	return tops | (digits - 10 * tops) << 8;
 }
 
-/* Write eight digits without the first @skip ones. This overwrites 8 bytes at @at. */
+/* Write eight digits, but not the first @skip digits. This overwrites 8 bytes at @at. */
 static char *put_digits(char *at, uint64_t digits, unsigned int skip)
 {
 	digits = htole64((digits | 0x3030303030303030) >> 8 * skip);
@@ -89,7 +87,6 @@ static uint64_t q24_of(double value)
 	return value * (1 << 24) + 0.5;
 }
 
-/* Write one word for each hop. */
 static char *put_hops(const struct flow *flow, bool queue, char *at)
 {
 	const struct hop *hop;
@@ -109,7 +106,7 @@ static char *put_hops(const struct flow *flow, bool queue, char *at)
 	return at;
 }
 
-/* Most lines have the same second as the line before. */
+/* Most lines have the same second as the previous line. */
 static char *put_time(char *at, uint64_t time_us)
 {
 	static uint64_t second;
@@ -180,8 +177,6 @@ char *json_ack(const struct ack *ack, char line[CSV_LINE_MAX])
 	return put_text(at, "}");
 }
 
-/* ---- Reading ---------------------------------------------------------------------------- */
-
 static void take_hops(char *words, bool queue, struct flow *flow)
 {
 	char *save, *word = strtok_r(words, " ", &save);
@@ -211,7 +206,8 @@ static uint32_t mode_of(const char *text)
 	return mode;
 }
 
-/* Parse a line of a file, and split it in place. Return: false if it is not ours. */
+/* Parse a line of a file, and split it in place. Return: false if hpccmon did not write the line.
+ */
 bool csv_parse(char *line, struct flow *flow, double *time)
 {
 	char *column[NR_COLUMNS], *end;

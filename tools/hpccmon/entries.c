@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon link, hpccmon route: the tables of this network namespace. Input and output have the same
- * format, pairs of a name and a value, so "load" reads the output of "show". Each change is one
- * request, and the kernel applies all of it or nothing.
+ * hpccmon link, hpccmon route: the tables of this network namespace. Input and output are pairs of
+ * a name and a value, so "load" reads the output of "show". Each change is one request, which the
+ * kernel applies completely or not at all.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,17 +16,17 @@
 
 #include "hpccmon.h"
 
-/* Larger than all attributes of an entry, and than the headers of a request. */
+/* Larger than all attributes of an entry, and larger than the headers of a request. */
 #define ENTRY_BYTES	128
 #define VALUES_MAX	4
 #define ATTRS_MAX	8
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
 
-/* When a value is required: to delete an entry, to set it, or never. */
+/* When the user must give a value: to delete an entry, to set an entry, or never. */
 enum need { KEY, NEEDED, OPTIONAL };
 
-/* A value of an entry: a prefix if @bytes is 0, else one of @words or a number; a number of 8 bytes
- * is in bit/s.
+/* A value of an entry. If bytes is 0, the value is a prefix; otherwise it is one of words, or a
+ * number. A number of 8 bytes is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -39,7 +39,8 @@ struct value {
 	const char *const	*words;
 };
 
-/* @get dumps the table, the next two commands set and delete; @nest is the attribute of an entry */
+/* get dumps the table, and the next two commands set and delete; nest is the attribute of an entry.
+ */
 struct table {
 	uint8_t		get;
 	uint16_t	nest;
@@ -64,10 +65,8 @@ static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
 	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
 } };
 
-/* The line and file being read, for error messages. */
+/* The file and the line that we read, for error messages. */
 static char place[256];
-
-/* ---- Values ----------------------------------------------------------------------- */
 
 static bool number_read(const struct value *value, const char *word, uint64_t *number)
 {
@@ -169,8 +168,6 @@ static void wrong_value(const struct value *value, const char *word)
 	usage("%s%s %s: there are %s", place, value->name, word, known);
 }
 
-/* ---- Requests ------------------------------------------------------------------------- */
-
 static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(allocated(malloc(2 * ENTRY_BYTES)));
@@ -182,7 +179,7 @@ static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
 	return nlh;
 }
 
-/* Append an entry to a request. Return: the request, in memory with room for one more entry. */
+/* Append an entry to a request. Return: the request, with room for one more entry. */
 static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *table, char **args,
 				  int nr, enum need most)
 {
@@ -252,8 +249,6 @@ static void send_request(struct nlmsghdr *nlh, message_fn fn, void *data)
 	free(nlh);
 }
 
-/* ---- Show ------------------------------------------------------------------------------- */
-
 struct show {
 	const struct table	*table;
 	bool			json;
@@ -313,8 +308,6 @@ static void show_table(const struct table *table, bool json)
 	if (json)
 		puts(show.nr ? "]" : "[]");
 }
-
-/* ---- Commands ----------------------------------------------------------------------------- */
 
 static int cmd_table(const struct table *table, int argc, char **argv)
 {

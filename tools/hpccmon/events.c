@@ -2,9 +2,9 @@
 /*
  * hpccmon events: print events of flows immediately.
  *
- * The output shows two kinds of missing events. The kernel reports only a few events per flow and
- * second, and then the number that it did not report (missed). And it drops events if the socket of
- * a slow reader is full (lost).
+ * The output shows two kinds of missing events. "missed": the kernel reports only a few events per
+ * flow and second, and then the number of events that it did not report. "lost": the kernel drops
+ * events if we read slowly and our socket is full.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -109,12 +109,12 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 	while (!interrupted() && (!listener->most || listener->events < listener->most)) {
 		more = monitor_recv(mon, tell, listener, &lost);
 		tell_lost(listener, lost);
-		/* A signal just before poll() has no effect on it: so poll() has a timeout. */
+		/* A signal just before poll() does not end it, so poll() has a timeout. */
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
-	/* monitor_recv() reports lost events only after it has returned all others. After Ctrl-C
-	 * some events may still be unread, so report the lost events here.
+	/* monitor_recv() reports lost events only after it has returned all other events. After
+	 * Ctrl-C some events may be unread, so report the lost events here.
 	 */
 	if (interrupted())
 		tell_lost(listener, monitor_lost(mon));

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon export: counters and flows for Prometheus, as a file for node_exporter's textfile
- * collector or by HTTP.
- *
- *	metrics.c	the metrics
- *	serve.c		HTTP
+ * collector, or by HTTP. metrics.c writes the metrics, serve.c answers HTTP.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +28,7 @@ static bool write_all(int fd, const char *text, size_t length)
 	return true;
 }
 
-/* The temporary name does not end in ".prom", so node_exporter does not read it. */
+/* node_exporter does not read the temporary file, because its name does not end in ".prom". */
 static void replace_file(const char *name, const char *text, size_t length)
 {
 	int fd, err;
@@ -46,7 +43,7 @@ static void replace_file(const char *name, const char *text, size_t length)
 	free(new);
 }
 
-/* Write the file even if the kernel gives no data: it then contains only hpcc_up 0. */
+/* Without data of the kernel the file contains only hpcc_up 0. */
 static int write_metrics(struct export *export, const char *name)
 {
 	const char *why = NULL;

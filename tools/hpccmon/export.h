@@ -8,20 +8,13 @@
 /* Maximum number of flows with their own series. */
 #define FLOWS_MAX	1000
 
-/**
- * struct export - options of the export
- * @mon: connection to the kernel
- * @flows: number of flows with their own series; 0: none
- * @names: request the names of links
- * @hosts: more names of this host, separated by commas, or NULL
- * @complained: the failure of @names was already reported
- */
+/* Options of the export. */
 struct export {
 	struct monitor	*mon;
-	unsigned int	flows;
-	bool		names;
-	const char	*hosts;
-	bool		complained;
+	unsigned int	flows;		/* number of flows with their own series */
+	bool		names;		/* request the names of links */
+	const char	*hosts;		/* more names of this host, separated by commas, or NULL */
+	bool		complained;	/* the failure of names was already reported */
 };
 
 /* metrics.c */

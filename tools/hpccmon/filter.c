@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon: selection of flows. An end is ADDR, ADDR:PORT, [ADDR]:PORT or :PORT. A single end
- * matches the local end or the peer, because users often know only one of them. A single number is
- * a socket's cookie, which ss -e shows in hexadecimal.
+ * matches the local end or the peer, because users often know only one of the two. A single number
+ * is a socket's cookie, which ss -e shows in hexadecimal.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,6 @@
 
 #include "hpccmon.h"
 
-/* Convert an IPv4 address to an IPv4-mapped IPv6 address. */
 void addr_map(struct in6_addr *addr, const void *v4)
 {
 	memset(addr, 0, sizeof(*addr));
@@ -81,7 +80,7 @@ static void endpoint_parse(struct endpoint *endpoint, const char *word)
 		      "cookie; names are not looked up", word);
 }
 
-/* Parse the words of a command line; no word: all flows. */
+/* Parse the words of a command line. Without words, select all flows. */
 void filter_parse(struct filter *filter, int nr, char **args)
 {
 	const struct endpoint any = { .any_addr = true, .any_port = true };
@@ -122,7 +121,7 @@ bool filter_matches(const struct filter *filter, const struct flow *flow)
 	       endpoint_matches(&filter->peer, &flow->peer);
 }
 
-/* The address alone. */
+/* The address without the port. */
 const char *addr_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 {
 	if (IN6_IS_ADDR_V4MAPPED(&endpoint->addr))
@@ -132,7 +131,7 @@ const char *addr_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 	return text;
 }
 
-/* The address and the port, in the format of endpoint_parse(). */
+/* The address and the port, in the format of endpoint_read(). */
 const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 {
 	char addr[ENDPOINT_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon: parse a kernel message about a flow. If an attribute is missing or has an unexpected
- * length, its member stays 0. Unknown attributes are ignored: a later kernel may send more.
+ * length, its member stays 0. Unknown attributes are ignored, because a later kernel may send more.
  */
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
@@ -35,13 +35,10 @@ static void endpoint_take(struct endpoint *endpoint, const struct nlattr *attr)
 		memcpy(&endpoint->addr, mnl_attr_get_payload(attr), length);
 }
 
-/* Type of a member. */
 enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
 
-/**
- * struct field - the member that an attribute fills in
- * @offset: offset of the member
- * @kind: type of the member; the attribute of a SHARE is in units of 2^-24, its member is a double
+/* The member that an attribute fills in. The attribute of a SHARE is in units of 2^-24, and its
+ * member is a double.
  */
 struct field {
 	uint16_t	offset;
@@ -135,7 +132,7 @@ static int hop_take(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* Hops arrive in any order; store each by its number. */
+/* Hops arrive in any order, so store each hop by its number. */
 static void hops_take(struct flow *flow, const struct nlattr *attr)
 {
 	struct hop hop = {};
@@ -175,9 +172,8 @@ void flow_parse(struct flow *flow, const struct nlmsghdr *nlh)
 	}
 }
 
-/* The hop with the largest u', as in the window law; NULL: none is known. A quiet hop also counts:
- * its queue is so short that its switch writes no record. The window law uses eta for its u', and
- * less over time.
+/* The hop with the largest u', as in the window law; NULL: no hop is known. For a quiet hop, whose
+ * queue is too short for records, the window law uses eta as u', and lowers it over time.
  */
 const struct hop *flow_holder(const struct flow *flow)
 {

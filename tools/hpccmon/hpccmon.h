@@ -12,139 +12,78 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Exit status. */
 #define EXIT_NOTHING	1	/* nothing found, or an error */
 #define EXIT_USAGE	2
 
 /* Maximum length of an end as text: [address]:port. */
 #define ENDPOINT_MAX	64
 
-/**
- * struct endpoint - one end of a connection, or a pattern for ends
- * @addr: IPv4 in its mapped form
- * @port: its port
- * @any_addr: matches any address
- * @any_port: matches any port
- */
+/* One end of a connection, or a pattern for ends. */
 struct endpoint {
-	struct in6_addr	addr;
+	struct in6_addr	addr;	/* IPv4 in its mapped form */
 	uint16_t	port;
 	bool		any_addr;
 	bool		any_port;
 };
 
-/**
- * struct hop - state of a hop at the sender
- * @nr: from 1 on
- * @u: u' of its last record
- * @qlen_ns: its queue in that record
- * @age_us: age of that record
- * @held_us: time for which it has been the bottleneck, 0: it is not, or only for a short time
- * @known: @u, @qlen_ns and @age_us are known
- * @quiet: its queue is too short for records
- * @named: @node, @port and @bps are known
- * @node: switch_ID
- * @port: port_ID
- * @bps: B, bit/s
- */
+/* State of a hop at the sender. */
 struct hop {
-	uint32_t	nr;
-	double		u;
-	uint64_t	qlen_ns;
-	uint64_t	age_us;
-	uint64_t	held_us;
-	bool		known;
-	bool		quiet;
-	bool		named;
-	uint32_t	node;
-	uint32_t	port;
-	uint64_t	bps;
+	uint32_t	nr;		/* from 1 on */
+	double		u;		/* u' of the last record */
+	uint64_t	qlen_ns;	/* queue in the last record */
+	uint64_t	age_us;		/* age of the last record */
+	uint64_t	held_us;	/* time as the bottleneck; 0: not, or only short */
+	bool		known;		/* u, qlen_ns and age_us are known */
+	bool		quiet;		/* the queue is too short for records */
+	bool		named;		/* node, port and bps are known */
+	uint32_t	node;		/* switch_ID */
+	uint32_t	port;		/* port_ID */
+	uint64_t	bps;		/* B, bit/s */
 };
 
-/**
- * struct flow - a message about a flow (linux/hpcc_netlink.h)
- * @local: our end
- * @peer: the peer's end
- * @cookie: SO_COOKIE
- * @ifindex: interface that the socket is bound to, 0: none
- * @event: enum hpcc_event, of an event
- * @mode: enum hpcc_flow_mode
- * @fell_back: enum hpcc_flow_why
- * @W: bytes
- * @Wc: bytes
- * @W_init: bytes
- * @W_min: bytes
- * @U: 1 is a full link
- * @eta: as U
- * @R: bytes/s
- * @T_ns: ns
- * @inc_stage: incStage
- * @max_stage: maxStage
- * @N: number of flows at the bottleneck, 0: W_ai is configured
- * @sample_ns: time between requests, 0: all segments carry requests
- * @receiver: the receiver computes W
- * @probes: probes carry requests
- * @muted: segments have no option, because the path may drop them
- * @busy: a process owned the socket, so hops are not included
- * @missed: number of earlier events that were not reported
- * @received: number of received options with telemetry
- * @malformed: number of ignored options
- * @bad_hop: number of records ignored because their hop is not on the path
- * @ts_back: number of records ignored because ts did not increase
- * @tx_excess: number of records ignored because tx grew faster than ts
- * @nr_hops: hops of the path
- * @hop: hops that the message describes
- */
+/* A message about a flow (linux/hpcc_netlink.h). */
 struct flow {
-	struct endpoint	local;
+	struct endpoint	local;			/* our end */
 	struct endpoint	peer;
-	uint64_t	cookie;
-	uint32_t	ifindex;
-	uint32_t	event;
-	uint32_t	mode;
-	uint32_t	fell_back;
-	uint64_t	W;
+	uint64_t	cookie;			/* SO_COOKIE */
+	uint32_t	ifindex;		/* the socket is bound to this interface; 0: none */
+	uint32_t	event;			/* enum hpcc_event of an event */
+	uint32_t	mode;			/* enum hpcc_flow_mode */
+	uint32_t	fell_back;		/* enum hpcc_flow_why */
+	uint64_t	W;			/* bytes, as Wc, W_init and W_min */
 	uint64_t	Wc;
 	uint64_t	W_init;
 	uint64_t	W_min;
-	double		U;
-	double		eta;
-	uint64_t	R;
+	double		U;			/* 1 is a full link */
+	double		eta;			/* in the unit of U */
+	uint64_t	R;			/* bytes/s */
 	uint64_t	T_ns;
 	uint32_t	inc_stage;
 	uint32_t	max_stage;
-	uint32_t	N;
-	uint32_t	sample_ns;
-	bool		receiver;
-	bool		probes;
-	bool		muted;
-	bool		busy;
-	uint32_t	missed;
-	uint32_t	received;
-	uint32_t	malformed;
-	uint32_t	bad_hop;
-	uint32_t	ts_back;
-	uint32_t	tx_excess;
-	uint32_t	nr_hops;
-	struct hop	hop[HPCC_HOPS_MAX];
+	uint32_t	N;			/* flows at the bottleneck; 0: W_ai is configured */
+	uint32_t	sample_ns;		/* time between requests; 0: in each segment */
+	bool		receiver;		/* the receiver computes W */
+	bool		probes;			/* probes carry requests */
+	bool		muted;			/* no options: the path may drop them */
+	bool		busy;			/* the socket was in use: no hops */
+	uint32_t	missed;			/* earlier events that were not reported */
+	uint32_t	received;		/* options with telemetry */
+	uint32_t	malformed;		/* ignored options */
+	uint32_t	bad_hop;		/* ignored records: their hop is not on the path */
+	uint32_t	ts_back;		/* ignored records: ts did not increase */
+	uint32_t	tx_excess;		/* ignored records: tx grew faster than ts */
+	uint32_t	nr_hops;		/* hops of the path */
+	struct hop	hop[HPCC_HOPS_MAX];	/* hops that the message describes */
 };
 
-/**
- * struct filter - selected flows
- * @local: our end, or any end if @either
- * @peer: the other end
- * @cookie: 0: any
- * @either: @local may also match the peer
- * @names: request the names of links
- * @text: text from the command line
- */
+/* Selected flows. */
 struct filter {
-	struct endpoint	local;
+	struct endpoint	local;	/* our end, or any end if either is set */
 	struct endpoint	peer;
-	uint64_t	cookie;
-	bool		either;
-	bool		names;
-	char		text[2 * ENDPOINT_MAX + 8];
+	uint64_t	cookie;	/* 0: any */
+	bool		either;	/* local may also match the peer */
+	bool		names;	/* request the names of links */
+	char		text[2 * ENDPOINT_MAX + 8];	/* text from the command line */
 };
 
 struct monitor;

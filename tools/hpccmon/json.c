@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: --json. Names are the same as in the text output, plus the unit if there is one. */
+/* hpccmon: --json. Names are the same as in the text output, with the unit appended. */
 #include "hpccmon.h"
 
 static void put_number(struct json_object *to, const char *name, uint64_t number)
@@ -17,7 +17,6 @@ static void put_flag(struct json_object *to, const char *name, bool flag)
 	json_object_object_add(to, name, json_object_new_boolean(flag));
 }
 
-/* A fraction, with the precision of 2^-24. */
 static void put_part(struct json_object *to, const char *name, double part)
 {
 	char text[32];
@@ -63,7 +62,7 @@ static void put_hops(struct json_object *to, const struct flow *flow)
 		put_number(to, "holds", holder->nr);
 }
 
-/* Ends of the flow, and what controls W. */
+/* The ends of the flow, and the values that control W. */
 static void put_state(struct json_object *to, const struct flow *flow)
 {
 	char text[ENDPOINT_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record: flows by cookie, the only identification of a flow in the record of an ACK. */
+/* hpccmon record: flows by cookie; the record of an ACK has no other name of its flow. */
 #include <stdlib.h>
 
 #include "record.h"
@@ -29,7 +29,7 @@ static struct known *slot_of(const struct known_flows *flows, uint64_t cookie)
 	return &flows->slot[at];
 }
 
-/* Return: NULL if it is not known. */
+/* Return: NULL if the cookie is not known. */
 struct known *known_find(const struct known_flows *flows, uint64_t cookie)
 {
 	struct known *known = slot_of(flows, cookie);
@@ -62,10 +62,9 @@ static void write_columns(struct known *known, const struct flow *flow)
 				     flow->eta);
 }
 
-/* Add or update a flow. */
 const struct known *known_put(struct known_flows *flows, const struct flow *flow)
 {
-	/* The kernel gives each flow a cookie. */
+	/* The cookie 0 marks empty slots. */
 	uint64_t cookie = flow->cookie ?: UINT64_MAX;
 	struct known *known;
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: explain the value of W. It gets data about the flows of this network namespace from the
- * kernel's generic netlink family "hpcc". It prints them as text, or as JSON with --json.
+ * hpccmon: explain the value of W. It reads data about the flows of this network namespace from the
+ * kernel's generic netlink family "hpcc", and prints them as text, or as JSON with --json.
  *
  *	main.c		commands, and their exit status
  *	filter.c	selection of flows
  *	netlink.c	requests to the kernel
- *	flow.c		the kernel's answers
+ *	flow.c		answers of the kernel
  *	why.c		the reason for W
  *	units.c json.c	format of the output
  *	options.c	options of commands
  *	entries.c	hpccmon link, hpccmon route
  *
- * and a file for each other command.
+ * Each other command has a file with its name.
  */
 #include <errno.h>
 #include <signal.h>
@@ -167,7 +167,7 @@ static void interrupt(int signal)
 	stop = true;
 }
 
-/* From here on a signal ends the current wait, not the program. */
+/* From here on a signal ends the current wait, and does not end the program. */
 void catch_signal(int signal)
 {
 	const struct sigaction action = { .sa_handler = interrupt };
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		usage("what? \"hpccmon --help\" lists the commands");
-	/* If the reader of a pipe closes it, an error of write() ends the program. */
+	/* If the reader of our pipe closes it, the error of write() ends the program. */
 	signal(SIGPIPE, SIG_IGN);
 	if (asks_for_help(argv[1])) {
 		help_all();

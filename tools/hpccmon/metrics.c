@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon export: data of the kernel in Prometheus' text format, version 0.0.4.
- *
- * The number of series does not depend on the number of flows: there are counters of the namespace,
- * distributions over its flows, and series of a limited number of single flows.
+ * hpccmon export: data of the kernel in Prometheus' text format, version 0.0.4: counters of the
+ * namespace, distributions over its flows, and series of single flows. The number of series is
+ * limited, however many flows there are.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,18 +15,12 @@
 #define BOUNDS_MAX	12
 #define LABELS_MAX	(2 * ENDPOINT_MAX + 64)
 
-/**
- * struct spread - distribution of a value over flows that send and use telemetry
- * @name: name of the metric
- * @help: help text of the metric
- * @value: value of a flow
- * @bound: upper bounds of buckets, then 0
- */
+/* Distribution of a value over flows that send and use telemetry. */
 struct spread {
-	const char	*name;
-	const char	*help;
+	const char	*name;	/* of the metric */
+	const char	*help;	/* of the metric */
 	double		(*value)(const struct flow *flow);
-	double		bound[BOUNDS_MAX];
+	double		bound[BOUNDS_MAX];	/* upper bounds of buckets, then 0 */
 };
 
 /* A flow with its own series. */
@@ -70,42 +63,26 @@ static const struct spread spreads[] = {
 	  { 0.25, 0.5, 0.75, 0.9, 0.95, 1, 1.05, 1.25, 1.5, 2, 4 } },
 };
 
-/**
- * struct snapshot - metrics at one moment
- * @nr: flows
- * @mode: number of flows by mode
- * @fell_back: number of flows by mode and reason of the last fallback
- * @ruled: number of flows that send and use telemetry
- * @bucket: number of these flows by spread and bucket
- * @sum: sum over these flows
- * @shown: flows with their own series
- * @nr_shown: number of flows in @shown
- * @max_shown: maximum of @nr_shown
- * @worst: the flow in @shown that a better one replaces
- */
+/* Metrics at one moment. */
 struct snapshot {
-	uint64_t	nr;
-	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];
-	uint64_t	fell_back[HPCC_WHY_MUTED + 1];
-	uint64_t	ruled;
-	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];
-	double		sum[NR(spreads)];
-	struct shown	*shown;
+	uint64_t	nr;			/* flows */
+	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];	/* number of flows by mode */
+	uint64_t	fell_back[HPCC_WHY_MUTED + 1];	/* by mode and last reason */
+	uint64_t	ruled;			/* number of flows that send and use telemetry */
+	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];	/* flows by spread and bucket */
+	double		sum[NR(spreads)];	/* sum over these flows */
+	struct shown	*shown;			/* flows with their own series */
 	unsigned int	nr_shown;
-	unsigned int	max_shown;
-	unsigned int	worst;
+	unsigned int	max_shown;		/* maximum of nr_shown */
+	unsigned int	worst;			/* the flow in shown that a better flow replaces */
 };
-
-/* ---- Input ------------------------------------------------------------------------- */
 
 static bool is_classic(const struct flow *flow)
 {
 	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
 }
 
-/* Flows that fell back come first, then the oldest flows: so the selection is stable from one
- * scrape to the next.
- */
+/* Flows that fell back come first, then the oldest flows: scrapes select the same flows. */
 static bool is_better(const struct flow *a, const struct flow *b)
 {
 	if (is_classic(a) != is_classic(b))
@@ -113,7 +90,7 @@ static bool is_better(const struct flow *a, const struct flow *b)
 	return a->cookie < b->cookie;
 }
 
-/* The values of an idle flow, or of one that only receives, are old. A quiet hop has no records. */
+/* The values of a flow that is idle or only receives are old. A quiet hop has no records. */
 static bool is_ruled(const struct flow *flow)
 {
 	uint32_t i;
@@ -170,8 +147,6 @@ static void flow_take(const struct flow *flow, void *data)
 	for (i = 0; i < NR(spreads); i++)
 		spread_take(snap, i, flow);
 }
-
-/* ---- Output ------------------------------------------------------------------------- */
 
 static void head(FILE *to, const char *name, const char *type, const char *help)
 {
@@ -329,8 +304,8 @@ static int by_labels(const void *a, const void *b)
 	return strcmp(((const struct shown *)a)->labels, ((const struct shown *)b)->labels);
 }
 
-/* Series with equal labels make the whole text invalid. Two flows can have equal ends: one ended
- * during the dump, and the other started.
+/* Series with equal labels make the whole text invalid. Two flows have equal ends if one of them
+ * ended and the other one started during the dump.
  */
 static void label_flows(struct snapshot *snap)
 {
@@ -375,8 +350,6 @@ static void put_flows(FILE *to, struct snapshot *snap)
 		 hop_holds);
 }
 
-/* ---- The text --------------------------------------------------------------------------- */
-
 static bool look(struct export *export, struct snapshot *snap, FILE *counters, const char **why)
 {
 	struct filter all;
@@ -401,13 +374,8 @@ static void end_memory(FILE *file)
 		die("out of memory");
 }
 
-/**
- * metrics_text() - current values of all metrics
- * @export: options
- * @length: length of the text
- * @why: error message, or NULL; with an error only hpcc_up is in the text
- *
- * Return: the text, which the caller frees.
+/* The current values of all metrics, which the caller frees. After an error, @why is the message,
+ * and the text contains only hpcc_up.
  */
 char *metrics_text(struct export *export, size_t *length, const char **why)
 {

@@ -2,8 +2,8 @@
 /*
  * hpccmon: requests to the generic netlink family "hpcc", and its events.
  *
- * If the module is unloaded, its family is removed; after a new load the family has a new number.
- * So each dump may have to look up the number again (ENOENT).
+ * If the module is unloaded and loaded again, its family has a new number, so a dump that fails
+ * with ENOENT must look up the number again.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,16 +24,14 @@ struct monitor {
 	uint16_t		family;	/* number of the family, 0: unknown */
 	uint32_t		group;	/* multicast group of events */
 	uint32_t		seq;
-	uint32_t		drops;	/* drops of the socket that were already reported */
-	bool			behind;	/* the kernel has dropped some */
+	uint32_t		drops;	/* drops that were already reported */
+	bool			behind;	/* the kernel has dropped messages */
 	char			*answer;
 	const char		*why;	/* error message of the kernel, or NULL */
 };
 
 static const char not_loaded[] =
 	"the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))";
-
-/* ---- Requests ------------------------------------------------------------------ */
 
 static struct nlmsghdr *request(struct monitor *mon, char *buf, uint16_t type, uint8_t cmd,
 				uint16_t flags)
@@ -57,7 +55,7 @@ static int take_why(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* The error in the last message of an answer, 0: none. */
+/* The error in the last message of an answer; 0: none. */
 static int error_of(struct monitor *mon, const struct nlmsghdr *nlh)
 {
 	const int *number = mnl_nlmsg_get_payload(nlh);
@@ -99,8 +97,6 @@ static int ask(struct monitor *mon, const struct nlmsghdr *nlh, message_fn fn, v
 	}
 }
 
-/* ---- The family -------------------------------------------------------------------- */
-
 static int group_take(const struct nlattr *attr, void *data)
 {
 	const struct nlattr **parts = data;
@@ -139,7 +135,6 @@ static void family_message(struct monitor *mon, const struct nlmsghdr *nlh, void
 	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), family_take, mon);
 }
 
-/* Return: 0 or an error. */
 static int find_family(struct monitor *mon)
 {
 	char buf[256] __attribute__((aligned(8)));
@@ -152,7 +147,6 @@ static int find_family(struct monitor *mon)
 	return err ?: mon->family ? 0 : ENOENT;
 }
 
-/* A socket for requests. */
 struct monitor *monitor_new(void)
 {
 	struct monitor *mon = allocated(calloc(1, sizeof(*mon)));
@@ -167,7 +161,7 @@ struct monitor *monitor_new(void)
 	return mon;
 }
 
-/* As monitor_new(), but without the module it ends the program. */
+/* As monitor_new(), but the program ends if the module is not loaded. */
 struct monitor *monitor_open(void)
 {
 	struct monitor *mon = monitor_new();
@@ -189,8 +183,6 @@ int monitor_fd(const struct monitor *mon)
 {
 	return mnl_socket_get_fd(mon->nl);
 }
-
-/* ---- Flows ---------------------------------------------------------------------------- */
 
 struct dump {
 	const struct filter	*filter;
@@ -252,16 +244,7 @@ static int request_result(struct monitor *mon, int err, const char **why)
 	return err;
 }
 
-/**
- * monitor_dump() - get each selected flow once
- * @mon: a monitor
- * @filter: selected flows
- * @fn: called for each flow
- * @data: argument of @fn
- * @why: error message, if there is an error
- *
- * Return: 0 or an error.
- */
+/* Get each selected flow once. Return: 0, or an error with its message in @why. */
 int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why)
 {
@@ -285,12 +268,8 @@ void monitor_flows(struct monitor *mon, const struct filter *filter, flow_fn fn,
 		die("%s", why);
 }
 
-/**
- * monitor_ask() - send a request about a table; an error ends the program
- * @mon: a monitor
- * @nlh: the request; family and sequence number are added
- * @fn: gets each message of the answer
- * @data: of @fn
+/* Send a request about a table, and add family and sequence number to it. @fn gets each message of
+ * the answer. An error ends the program.
  */
 void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void *data)
 {
@@ -301,8 +280,6 @@ void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void 
 	if (request_result(mon, ask(mon, nlh, fn, data), &why))
 		die("%s", why);
 }
-
-/* ---- Counters ------------------------------------------------------------------------- */
 
 struct count {
 	counter_fn	fn;
@@ -335,7 +312,7 @@ static void count_message(struct monitor *mon, const struct nlmsghdr *nlh, void 
 		count->fn(count->name, count->value, count->data);
 }
 
-/* Each counter of the namespace. Return: 0 or an error with its message. */
+/* Get each counter of the namespace. Return: 0, or an error with its message in @why. */
 int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why)
 {
 	char buf[256] __attribute__((aligned(8)));
@@ -347,27 +324,20 @@ int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char 
 	return request_result(mon, err, why);
 }
 
-/* ---- Events ---------------------------------------------------------------------------- */
-
 static void join(struct monitor *mon, uint32_t group)
 {
 	if (mnl_socket_setsockopt(mon->nl, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)))
 		die("cannot listen for events: %s", strerror(errno));
 }
 
-/* From here on the socket receives events, and the removal of the family. */
+/* From here on the socket receives events, and notices the removal of the family. */
 void monitor_listen(struct monitor *mon)
 {
 	join(mon, mon->group);
 	join(mon, GENL_ID_CTRL);
 }
 
-/**
- * monitor_lost() - number of messages that did not fit in our socket
- * @mon: a monitor after monitor_listen()
- *
- * Return: number since the last call.
- */
+/* Number of messages since the last call that did not fit in our socket. */
 uint64_t monitor_lost(struct monitor *mon)
 {
 	FILE *file = fopen("/proc/net/netlink", "re");
@@ -403,17 +373,9 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
 	}
 }
 
-/**
- * monitor_recv() - receive the events of one message of the kernel
- * @mon: a monitor after monitor_listen()
- * @fn: called for each event
- * @data: argument of @fn
- * @lost: number of lost messages, if known
- *
- * The kernel reports to a slow reader that it dropped messages; their number is known after all
- * remaining messages were read.
- *
- * Return: false if there was none.
+/* Receive the events of one message of the kernel. If the kernel dropped messages because we read
+ * slowly, @lost is their number, which is known only after we have read all remaining messages.
+ * Return: false if there was no message.
  */
 bool monitor_recv(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record where there was no libbpf, clang or bpftool when it was built. */
+/* hpccmon record without ACKs: the build had no libbpf, clang or bpftool. */
 #include <stddef.h>
 
 #include "acks.h"

@@ -7,7 +7,7 @@
 
 #include "hpccmon.h"
 
-/* The next option of a command, -1: no more options. */
+/* The next option of a command; -1: there is no more option. */
 int next_option(int argc, char **argv, const char *letters, const struct option *options)
 {
 	char quiet[32] = ":", known[256] = "", letter[] = { '-', 0, 0 };
@@ -29,7 +29,6 @@ int next_option(int argc, char **argv, const char *letters, const struct option 
 	usage("%s: there are %s", optopt ? letter : argv[optind - 1], known);
 }
 
-/* The numeric value of the current option. */
 double number_option(const char *name, double min, double max)
 {
 	double number;
@@ -41,7 +40,6 @@ double number_option(const char *name, double min, double max)
 	return number;
 }
 
-/* The integer value of the current option. */
 uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
 {
 	double number = number_option(name, min, max);

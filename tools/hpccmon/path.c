@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon path: print the switches on the path to a host. The switches write their identity into
- * segments of a flow.
- *
- * A flow that exists already has these data. Otherwise, with --port, hpccmon opens a connection and
- * sends single bytes until all hops have identified themselves, because each segment can address
- * only a few hops.
+ * segments of a flow. An existing flow already has these data. Without a flow, --port makes hpccmon
+ * open a connection and send single bytes until all hops have identified themselves: each segment
+ * can address only a few hops.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,15 +19,14 @@
 
 #include "hpccmon.h"
 
-/* Each request gets records of some hops, in turn. This number is enough for the records and
- * identities of HPCC_HOPS_MAX hops.
+/* Each request gets records of some hops, in turn. This number of requests is enough for the
+ * records and identities of HPCC_HOPS_MAX hops.
  */
 #define BYTES_MAX	64
 /* Time between two bytes, or between two reads of an existing flow. */
 #define PAUSE_MS	20
-/* Number of checks for answers from links of sending flows. */
+/* Number of times that we look for the names of links of sending flows. */
 #define NAMES_LOOKS	10
-/* Timeout of the connection. */
 #define CONNECT_MS	5000
 
 struct search {
@@ -38,8 +35,6 @@ struct search {
 	bool		found;
 	unsigned int	sent;	/* number of bytes sent on our own connection */
 };
-
-/* ---- Names of links --------------------------------------------------------------- */
 
 static bool has_load(const struct hop *hop)
 {
@@ -79,15 +74,9 @@ static void wait_for(const struct flow *flow, void *data)
 	*waits |= flow->nr_hops && !flow_is_idle(flow) && !is_whole(flow, true);
 }
 
-/**
- * identify_request() - request the names of links, and wait for the answers
- * @mon: a monitor
- * @filter: selected flows; later dumps with this filter request names, too
- * @why: message of the kernel if this is not permitted
- *
- * A flow that does not send cannot request names: do not wait for idle flows.
- *
- * Return: whether this is permitted.
+/* Request the names of links, and wait for the answers; later dumps with @filter request names too.
+ * A flow that does not send cannot request names, so we do not wait for idle flows.
+ * Return: whether the kernel permits this; if not, @why is its message.
  */
 bool identify_request(struct monitor *mon, struct filter *filter, const char **why)
 {
@@ -114,7 +103,7 @@ static uint64_t age_of(const struct flow *flow)
 	return hop ? hop->age_us : UINT64_MAX;
 }
 
-/* Keep the flow with the most data; if several have equal data, the flow with the newest record. */
+/* Keep the flow with the most data, or of several such flows the flow with the newest record. */
 static void keep_best(const struct flow *flow, void *data)
 {
 	struct search *search = data;
@@ -131,8 +120,6 @@ static void look(struct monitor *mon, struct search *search)
 	search->found = false;
 	monitor_flows(mon, &search->filter, keep_best, search);
 }
-
-/* ---- A connection of our own ----------------------------------------------------------- */
 
 static int connected(int fd, const struct addrinfo *to)
 {
@@ -198,8 +185,6 @@ static void probe(struct monitor *mon, struct search *search, int fd)
 	}
 }
 
-/* ---- The command -------------------------------------------------------------------------- */
-
 static struct addrinfo *resolved(const char *host, const char *port)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -211,7 +196,6 @@ static struct addrinfo *resolved(const char *host, const char *port)
 	return to;
 }
 
-/* All flows to a host. */
 static void want_host(struct filter *filter, const struct addrinfo *to)
 {
 	filter_parse(filter, 0, NULL);
@@ -244,7 +228,7 @@ static void show_path(const struct search *search, const char *host, bool json)
 	show_hops(flow);
 }
 
-/* Names of links arrive after some segments of a sending flow. */
+/* A sending flow gets the names of links after some segments. */
 static void watch(struct monitor *mon, struct search *search)
 {
 	int i;
@@ -287,7 +271,7 @@ static int find_path(const char *host, const char *port, bool json)
 	return 0;
 }
 
-/* A port by number, or by a service name that getaddrinfo() supports. */
+/* A port as a number, or as a name of a service that getaddrinfo() knows. */
 static const char *port_option(void)
 {
 	if (!optarg[strspn(optarg, "+-0123456789")])

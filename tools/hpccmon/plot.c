@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon plot: draw a recording with gnuplot as four diagrams over time in an SVG file: W, U, and
+ * hpccmon plot: draw a recording with gnuplot, as four diagrams over time in an SVG file: W, U, and
  * u' and queue of each hop of the flow with the most samples.
  */
 #include <errno.h>
@@ -14,10 +14,8 @@
 
 #include "samples.h"
 
-/* More lines in a diagram cannot be distinguished. */
+/* With more lines a diagram is hard to read. */
 #define FLOWS_MAX	8
-
-/* ---- gnuplot ------------------------------------------------------------------------------ */
 
 static void put_title(FILE *to, const struct track *track, const char *what)
 {
@@ -27,7 +25,7 @@ static void put_title(FILE *to, const struct track *track, const char *what)
 		endpoint_text(&track->peer, peer));
 }
 
-/* One column of each flow. */
+/* Draw one column of each flow. */
 static void draw_flows(FILE *to, const struct samples *samples, size_t nr, const char *label,
 		       int column)
 {
@@ -37,7 +35,7 @@ static void draw_flows(FILE *to, const struct samples *samples, size_t nr, const
 	for (t = 0; t < nr; t++) {
 		fprintf(to, "%s$flow%zu using 1:%d with lines lw 1.5 title ", t ? ", " : "", t,
 			column);
-		/* The second diagram has the same colours. */
+		/* The second diagram has the same colours, so it needs no titles. */
 		if (column == 2)
 			put_title(to, samples->track[t], nr == 1 ? "W  " : "");
 		else
@@ -50,13 +48,13 @@ static void draw_flows(FILE *to, const struct samples *samples, size_t nr, const
 	fputc('\n', to);
 }
 
-/* A column of each hop of the first flow. */
+/* Draw a column of each hop of the first flow. */
 static void draw_hops(FILE *to, const struct samples *samples, const char *label, int column)
 {
 	const struct track *track = samples->track[0];
 	uint32_t h;
 
-	/* gnuplot warns if it must choose a range for zeros only. */
+	/* gnuplot warns if it must choose a range for values that are all 0. */
 	fprintf(to, "set yrange [0:%s]\nset ylabel \"%s\"\nplot ",
 		samples_any_load(samples, track, column - 2) ? "*" : "1", label);
 	for (h = 0; h < track->hops; h++)
@@ -67,7 +65,7 @@ static void draw_hops(FILE *to, const struct samples *samples, const char *label
 	fputc('\n', to);
 }
 
-/* Wall clock time of the start of the recording. */
+/* The time of day at the start of the recording. */
 static const char *date_text(double time, char text[32])
 {
 	time_t seconds = time;
@@ -77,8 +75,8 @@ static const char *date_text(double time, char text[32])
 	return text;
 }
 
-/* Pass an open file to gnuplot, not its name: gnuplot runs commands in some names (|CMD, or after a
- * newline).
+/* Pass an open file to gnuplot and not its name, because gnuplot runs the commands in names such as
+ * |CMD, or after a newline in a name.
  */
 static void script(FILE *to, const struct samples *samples, int fd, size_t nr)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon record: record flows over time in a file. It reads flows and their hops from the kernel
- * at intervals. If BPF programs may be attached to tracepoints, it also records how each ACK
- * changed W.
+ * at intervals. If it may attach BPF programs to tracepoints, it also records how each ACK changed
+ * W.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,21 +13,21 @@
 #include "acks.h"
 #include "record.h"
 
-/* We read the ring of ACKs each ACKS_DELAY seconds. By default it has room for ten times the ACKs
- * of this time at 10^6 per second.
+/* Time between two reads of the ring of ACKs, s. The default size is enough for ten times the ACKs
+ * of this time, at 10^6 ACKs per second.
  */
 #define ACKS_DELAY	0.02
 #define BUFFER_KB	(16 << 10)
-/* The number of ACKs in ACKS_DELAY at 5 * 10^6 per second. */
+/* Number of ACKs in ACKS_DELAY at 5 * 10^6 ACKs per second. */
 #define ACKS_MOST	100000
-/* For ACKs of unknown flows we ask the kernel at most once in UNKNOWN_DELAY seconds, and for at
- * most 1/UNKNOWN_PART of the time.
+/* Limits of requests for unknown flows: at most one in UNKNOWN_DELAY seconds, and at most
+ * 1/UNKNOWN_PART of the time.
  */
 #define UNKNOWN_DELAY	0.01
 #define UNKNOWN_PART	10
-/* We store the cookies of up to OTHERS flows that are not selected. */
+/* Maximum number of stored cookies of flows that are not selected. */
 #define OTHERS		4096
-/* We forget all stored flows when their number exceeds twice the live flows plus this number. */
+/* We remove all stored flows if there are more than twice the live flows plus this number. */
 #define KNOWN_SPARE	4096
 
 struct recorder {
@@ -43,11 +43,11 @@ struct recorder {
 	double		ask;		/* time of the next request for an unknown flow, s */
 	uint64_t	others[OTHERS];	/* cookies of flows that are not selected */
 	uint64_t	acks_told;
-	uint64_t	acks_others;	/* number of ACKs of these flows */
+	uint64_t	acks_others;	/* number of ACKs of other flows */
 	uint64_t	lines;
 	uint64_t	live;		/* number of flows in the last read */
 	uint64_t	looks;
-	uint64_t	late;		/* number of skipped reads, because they were late */
+	uint64_t	late;		/* reads that were skipped, because it was too late */
 };
 
 static double seconds(clockid_t clock)
@@ -109,8 +109,8 @@ static void meet(const struct flow *flow, void *data)
 	known_put(recorder->known, flow);
 }
 
-/* Find the flow of an ACK; it may have started after the last read. The tracepoint includes the
- * ACKs of all namespaces: each flow of another namespace may cause one request, at a limited rate.
+/* Find the flow of an ACK. The flow may have started after the last read. The tracepoint includes
+ * the ACKs of all namespaces, so a flow of another namespace may cause a request.
  */
 static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
 {

@@ -19,26 +19,16 @@ void writer_close(struct writer *writer);
 /* known.c */
 struct known_flows;
 
-/**
- * struct known - data of a flow that are not in the record of an ACK
- * @cookie: SO_COOKIE
- * @W_init: bytes
- * @mode: enum hpcc_flow_mode
- * @who_length: of @who
- * @eta_length: of @eta_text
- * @eta: target utilization
- * @who: columns from local to mode, with a comma before and after
- * @eta_text: the column of @eta, with a comma before and after
- */
+/* Data of a flow that are not in the record of an ACK. */
 struct known {
-	uint64_t	cookie;
-	uint64_t	W_init;
-	uint32_t	mode;
+	uint64_t	cookie;		/* SO_COOKIE */
+	uint64_t	W_init;		/* bytes */
+	uint32_t	mode;		/* enum hpcc_flow_mode */
 	uint8_t		who_length;
 	uint8_t		eta_length;
-	double		eta;
-	char		who[2 * ENDPOINT_MAX + 40];
-	char		eta_text[32];
+	double		eta;		/* target utilization */
+	char		who[2 * ENDPOINT_MAX + 40];	/* columns local to mode, with commas */
+	char		eta_text[32];	/* column eta, with commas */
 };
 
 struct known_flows *known_new(void);

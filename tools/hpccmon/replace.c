@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: atomic replacement of files: readers see the old file or the complete new file. */
+/* hpccmon: atomic replacement of files. A reader sees the old file or the complete new file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "hpccmon.h"
 
-/* Permit other users to read it, as umask allows; mkstemp() ignores umask. */
+/* Permit other users to read the file, as umask allows; mkstemp() does not use umask. */
 static bool let_read(int fd)
 {
 	mode_t mask = umask(0);
@@ -17,13 +17,9 @@ static bool let_read(int fd)
 	return !fchmod(fd, 0666 & ~mask);
 }
 
-/**
- * file_beside() - create a new file that will replace another file
- * @name: name of the file to replace; a device or a link is an error, because rename() as root
- *	would replace it
- * @fd: set to the open file; programs that we start inherit it
- *
- * Return: temporary name of the new file, for file_replace() or unlink(); free() it.
+/* Create a new file that will replace the file @name. A device or a link as @name is an error,
+ * because rename() as root would replace it. Programs that we start inherit @fd.
+ * Return: temporary name of the new file, for file_replace() or unlink(); the caller frees it.
  */
 char *file_beside(const char *name, int *fd)
 {
@@ -46,7 +42,7 @@ char *file_beside(const char *name, int *fd)
 	return new;
 }
 
-/* Give a complete file its final name, or end the program. */
+/* Give a complete file its final name; an error ends the program. */
 void file_replace(const char *new, int fd, const char *name)
 {
 	int err;

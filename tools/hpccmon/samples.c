@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon plot: read a recording, and select the samples to draw. A diagram has fewer pixel columns
- * than a long recording has lines. So time is divided into bins. Of each bin only the first and the
- * last sample are drawn, and the samples with the minimum and the maximum of each value: the result
- * looks the same.
+ * hpccmon plot: read a recording, and select the samples to draw. A long recording has more lines
+ * than a diagram has columns of pixels, so time is divided into bins. In each bin we draw the first
+ * and the last sample, and the samples with the minimum and the maximum of each value. The result
+ * looks the same as a diagram with all samples.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,13 +13,11 @@
 
 #include "samples.h"
 
-/* Number of bins, more than a diagram has pixel columns. */
+/* Number of bins; a diagram has fewer columns of pixels. */
 #define BINS		1000
 #define LOADS_MAX	(2 * HPCC_HOPS_MAX)
 
-/* ---- Reading --------------------------------------------------------------------------- */
-
-/* Return: @array with room for one more than @nr. */
+/* Return: @array, with room for one more element than @nr. */
 static void *grown(void *array, size_t nr, size_t size)
 {
 	if (nr & (nr - 1))
@@ -27,7 +25,7 @@ static void *grown(void *array, size_t nr, size_t size)
 	return allocated(reallocarray(array, nr ? 2 * nr : 1, size));
 }
 
-/* A cookie can be reused, but not with the same ends. */
+/* Two flows may have the same cookie, one after the other, but not the same ends. */
 static int compare_tracks(const void *one, const void *other)
 {
 	const struct track *a = one, *b = other;
@@ -134,14 +132,7 @@ static int sooner(const void *one, const void *other)
 	return a->time < b->time ? -1 : a->time > b->time;
 }
 
-/**
- * samples_read() - read a file of "hpccmon record"
- * @samples: empty
- * @name: name of the file; - is standard input
- * @filter: selected flows
- *
- * Ends the program if there is no sample.
- */
+/* Read a file of "hpccmon record"; - is standard input. The program ends if there is no sample. */
 void samples_read(struct samples *samples, const char *name, const struct filter *filter)
 {
 	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
@@ -155,7 +146,7 @@ void samples_read(struct samples *samples, const char *name, const struct filter
 		fclose(file);
 	if (!samples->nr)
 		die("%s has no sample%s%s", name, *filter->text ? " of " : "", filter->text);
-	/* ACKs that were read after a dump of the flows may be older than it. */
+	/* An ACK that was read after a dump of the flows may be older than the dump. */
 	qsort(samples->sample, samples->nr, sizeof(*samples->sample), sooner);
 	qsort(samples->track, samples->nr_tracks, sizeof(*samples->track), more_samples);
 }
@@ -170,8 +161,6 @@ void samples_free(struct samples *samples)
 	free(samples->load);
 	free(samples->sample);
 }
-
-/* ---- What is drawn ------------------------------------------------------------------------ */
 
 /* The rows of a bin: the first, the last, then the minimum and the maximum of each column. */
 struct bin {
@@ -239,7 +228,7 @@ static void put_bin(FILE *to, struct bin *bin, const struct samples *samples, co
 	bin->any = false;
 }
 
-/* Samples of ACKs have no hops and would interrupt the lines of hops: @loads omits them. */
+/* Samples of ACKs have no hops. @loads omits them, because they would interrupt lines of hops. */
 static void put_samples(FILE *to, const struct samples *samples, const struct track *track,
 			bool loads)
 {
@@ -260,34 +249,20 @@ static void put_samples(FILE *to, const struct samples *samples, const struct tr
 	put_bin(to, &bin, samples, value);
 }
 
-/**
- * samples_put_law() - write the samples of W, Wc, U and eta to draw
- * @to: gets a line for each sample: seconds since the first one, and the four
- * @samples: a recording
- * @track: a flow of it
- */
+/* Write a line for each sample to draw: seconds since the first sample, W, Wc, U and eta. */
 void samples_put_law(FILE *to, const struct samples *samples, const struct track *track)
 {
 	put_samples(to, samples, track, false);
 }
 
-/**
- * samples_put_hops() - write the samples of hops to draw
- * @to: gets a line for each sample: seconds since the first one, u' and the queue of each hop
- * @samples: a recording
- * @track: a flow of it
+/* Write a line for each sample to draw: seconds since the first sample, u' and queue of each hop.
  */
 void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track)
 {
 	put_samples(to, samples, track, true);
 }
 
-/**
- * samples_any_load() - whether any hop of a flow has been loaded
- * @samples: a recording
- * @track: a flow of it
- * @what: 0: u', 1: the queue
- */
+/* Whether any hop of a flow had load; @what is 0 for u', 1 for the queue. */
 bool samples_any_load(const struct samples *samples, const struct track *track, unsigned int what)
 {
 	unsigned int c;

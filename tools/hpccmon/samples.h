@@ -9,20 +9,13 @@
 
 #include "record.h"
 
-/**
- * struct track - a flow that has samples
- * @local: address and port of this end
- * @peer: address and port of the other end
- * @cookie: SO_COOKIE, which can be reused by a flow with other ends
- * @samples: number of samples
- * @hops: maximum number of hops in a sample
- */
+/* A flow that has samples. */
 struct track {
 	struct endpoint	local;
 	struct endpoint	peer;
-	uint64_t	cookie;
-	size_t		samples;
-	uint32_t	hops;
+	uint64_t	cookie;		/* a flow with other ends may have the same cookie later */
+	size_t		samples;	/* number of samples */
+	uint32_t	hops;		/* maximum number of hops in a sample */
 };
 
 #define LAWS	4
@@ -36,19 +29,11 @@ struct sample {
 	uint32_t	load;		/* index of the first hop's values in samples.load */
 };
 
-/**
- * struct samples - a recording
- * @sample: lines, sorted by time
- * @load: two values for each hop of each sample: u', and the queue in us; NaN if unknown
- * @track: flows, the one with the most samples first
- * @nr: number of elements of @sample
- * @nr_loads: number of elements of @load
- * @nr_tracks: number of elements of @track
- */
+/* A recording. */
 struct samples {
-	struct sample	*sample;
-	float		*load;
-	struct track	**track;
+	struct sample	*sample;	/* lines, sorted by time */
+	float		*load;		/* u' and queue (us) by sample and hop; NaN: unknown */
+	struct track	**track;	/* flows; the flow with the most samples is the first */
 	size_t		nr;
 	size_t		nr_loads;
 	size_t		nr_tracks;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon export: GET /metrics, by libmicrohttpd. The cost of a client is limited: it may send
- * CONNECTION_BYTES, gets one answer, and is closed after CONNECTION_S. There are at most
- * CONNECTIONS_MAX clients: a further client replaces the oldest client without a complete request,
- * or, if all requests are complete, the oldest client. Requests within FRESH_MS get the same text.
+ * hpccmon export: GET /metrics, by libmicrohttpd.
  *
- * With DNS rebinding, a web page in a browser on this host could read our answer: its author
- * resolves a name to our address. The Host of such a request is that name, so we accept only our
+ * The cost of a client is limited. A client may send CONNECTION_BYTES and gets one answer, and we
+ * close it after CONNECTION_S. There are at most CONNECTIONS_MAX clients. A further client replaces
+ * the oldest client without a complete request or, if all requests are complete, the oldest client.
+ * Requests within FRESH_MS get the same text.
+ *
+ * With DNS rebinding, a web page in a browser on this host could read our answer: the author of the
+ * page resolves a name to our address. The browser sends that name as Host, so we accept only our
  * own names.
  */
 #include <errno.h>
@@ -23,7 +25,7 @@
 #include "export.h"
 
 #define CONNECTIONS_MAX		8
-/* A client that we close stays until the library notices this. */
+/* After we close a client, it stays until the library notices this. */
 #define CONNECTIONS_SPARE	8
 #define CLIENTS			(CONNECTIONS_MAX + CONNECTIONS_SPARE)
 #define CONNECTION_BYTES	(16 << 10)
@@ -52,8 +54,6 @@ static uint64_t now_ms(void)
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * 1000ULL + ts.tv_nsec / 1000000;
 }
-
-/* ---- Answers ------------------------------------------------------------------------- */
 
 static struct MHD_Response *response(char *text, size_t length, enum MHD_ResponseMemoryMode mode)
 {
@@ -191,8 +191,6 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(server));
 }
 
-/* ---- Clients -------------------------------------------------------------------------- */
-
 static void end_client(struct client *client)
 {
 	const union MHD_ConnectionInfo *info =
@@ -203,7 +201,7 @@ static void end_client(struct client *client)
 	client->ended = true;
 }
 
-/* The newest client is the one that needs the room, so it is not closed. */
+/* Do not close the newest client, because it needs the room. */
 static void make_room(struct server *server, const struct client *newest)
 {
 	struct client *client, *oldest = NULL;
@@ -238,7 +236,7 @@ static void client_change(void *data, struct MHD_Connection *connection, void **
 		make_room(server, client);
 }
 
-/* The library's time-out restarts with each byte. */
+/* The library's timeout restarts with each byte, so it does not limit the time of a client. */
 static void end_old_clients(struct server *server)
 {
 	struct client *client;
@@ -248,8 +246,6 @@ static void end_old_clients(struct server *server)
 			end_client(client);
 	}
 }
-
-/* ---- The server ------------------------------------------------------------------------- */
 
 static int listen_at(const struct endpoint *endpoint)
 {
@@ -265,7 +261,7 @@ static int listen_at(const struct endpoint *endpoint)
 	int one = 1, fd;
 
 	memcpy(&v4.sin_addr, endpoint->addr.s6_addr + 12, sizeof(v4.sin_addr));
-	/* Do not use hpcc, even if it is this host's default: the server would report its own
+	/* Even if hpcc is the default of this host, do not use it: the server would report its own
 	 * connections.
 	 */
 	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -276,13 +272,7 @@ static int listen_at(const struct endpoint *endpoint)
 	return fd;
 }
 
-/**
- * serve_metrics() - answer GET /metrics until SIGINT or SIGTERM
- * @export: options
- * @where: address and port
- *
- * Return: 0.
- */
+/* Answer GET /metrics at the address and port @where until SIGINT or SIGTERM. Return: 0. */
 int serve_metrics(struct export *export, const char *where)
 {
 	struct server server = { .export = export };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon flow: all data of a flow, or of each matching flow. */
+/* hpccmon flow: all data of each selected flow. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void show_hop(const struct hop *hop, bool holds)
 	       node, hop->named ? rate_text(hop->bps, rate) : "-");
 }
 
-/* A table of a flow's hops; * marks the bottleneck. */
+/* A table of the hops of a flow; * marks the bottleneck. */
 void show_hops(const struct flow *flow)
 {
 	const struct hop *holder = flow_holder(flow);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon top: flows as a table that fits the width of the terminal. Columns have ranks: the
- * highest ranks that fit at minimum width are shown; the remaining width goes to truncated texts.
+ * hpccmon top: flows as a table that fits the width of the terminal. Each column has a rank. The
+ * columns with the first ranks that fit at minimum width are shown, and long texts get the
+ * remaining width.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "table.h"
 
-/* The end of a text that is removed if the text is truncated. */
+/* The end of a text that is removed if the text is too long. */
 enum cut { RIGHT, LEFT };
 
 struct column {
@@ -20,8 +21,6 @@ struct column {
 	const char	*(*text)(const struct flow *flow, char *text, size_t size);
 	double		(*key)(const struct flow *flow);
 };
-
-/* ---- Columns ------------------------------------------------------------------------ */
 
 static const char *text_local(const struct flow *flow, char *text, size_t size)
 {
@@ -41,7 +40,7 @@ static double key_endpoint(const struct endpoint *endpoint)
 	double key = 0;
 	int i;
 
-	/* A double has 53 bits: the last 4 bytes of the address and the port fit. */
+	/* The 53 bits of a double hold the last 4 bytes of the address and the port. */
 	for (i = 12; i < 16; i++)
 		key = key * 256 + addr[i];
 	return key * 65536 + endpoint->port;
@@ -204,7 +203,7 @@ const char *table_columns(char text[128])
 	return text;
 }
 
-/* Return: false if there is no such column. u' and U differ. */
+/* Return: false if there is no such column. Names are case-sensitive, because u' and U differ. */
 bool table_sort_by(struct table *table, const char *name)
 {
 	unsigned int pass, i;
@@ -217,8 +216,6 @@ bool table_sort_by(struct table *table, const char *name)
 			}
 	return false;
 }
-
-/* ---- Rows ------------------------------------------------------------------------------ */
 
 static bool passes(const struct table *table, const struct flow *flow)
 {
@@ -257,7 +254,7 @@ static int compare(const void *one, const void *other)
 
 	if (x != y)
 		return x < y ? sort_sign : -sort_sign;
-	/* Equal flows keep a fixed order. */
+	/* Flows with equal values keep a fixed order. */
 	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
 }
 
@@ -269,7 +266,7 @@ void table_sort(struct table *table)
 		qsort(table->flow, table->nr, sizeof(*table->flow), compare);
 }
 
-/* Read the flows again. Return: 0 or an error; the old flows are removed either way. */
+/* Remove the old flows, and read the flows again. Return: 0 or an error. */
 int table_fill(struct table *table, struct monitor *mon, const char **why)
 {
 	int err;
@@ -281,8 +278,6 @@ int table_fill(struct table *table, struct monitor *mon, const char **why)
 	table_sort(table);
 	return err;
 }
-
-/* ---- Lines ------------------------------------------------------------------------------- */
 
 static int least(const struct column *column)
 {
@@ -304,12 +299,7 @@ static int wish(const struct table *table, const struct column *column)
 	return longest < column->most ? longest : column->most;
 }
 
-/**
- * table_layout() - select the columns that fit
- * @table: flows
- * @width: width of a line
- * @layout: result
- */
+/* Select the columns that fit in lines of @width characters. */
 void table_layout(const struct table *table, int width, struct layout *layout)
 {
 	int rank, more, left = width < LINE_MAX_CHARS ? width : LINE_MAX_CHARS - 1;
@@ -322,7 +312,7 @@ void table_layout(const struct table *table, int width, struct layout *layout)
 				layout->width[i] = least(&columns[i]);
 				left -= least(&columns[i]) + !!rank;
 			}
-	/* Not even the first column fits: it gets the whole width. */
+	/* If even the first column does not fit, it gets the whole width. */
 	for (i = 0; i < TABLE_COLUMNS; i++)
 		if (!columns[i].rank && !layout->width[i]) {
 			layout->width[i] = left;
@@ -353,7 +343,7 @@ static char *put(char *at, const struct column *column, int width, const char *t
 	return at + sprintf(at, "%.*s~", width - 1, text);
 }
 
-/* Write the texts of all columns for a flow, or the names of the columns. */
+/* Write a line: the texts of all columns for a flow, or without a flow the names of the columns. */
 static void put_line(const struct flow *flow, const struct table *table,
 		     const struct layout *layout, char line[LINE_MAX_CHARS])
 {

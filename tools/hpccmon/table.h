@@ -7,34 +7,23 @@
 
 #define TABLE_COLUMNS	12
 #define TEXT_FILTER_MAX	64
-/* No terminal is wider. */
+/* No terminal has longer lines. */
 #define LINE_MAX_CHARS	512
 
-/**
- * struct table - a sorted list of flows
- * @flow: flows that pass the filter
- * @nr: number of flows in @flow
- * @room: allocated size of @flow
- * @total: total number of flows
- * @classic: number of flows without telemetry
- * @filter: selected flows
- * @text_filter: text that a flow's ends, mode or reason must contain
- * @sort: column to sort by
- * @reverse: smallest first
- */
+/* A sorted list of flows. */
 struct table {
-	struct flow		*flow;
-	size_t			nr;
-	size_t			room;
-	size_t			total;
-	size_t			classic;
-	struct filter		filter;
-	char			text_filter[TEXT_FILTER_MAX];
-	unsigned int		sort;
-	bool			reverse;
+	struct flow		*flow;		/* flows that pass the filter */
+	size_t			nr;		/* number of flows in flow */
+	size_t			room;		/* allocated size of flow */
+	size_t			total;		/* total number of flows */
+	size_t			classic;	/* number of flows without telemetry */
+	struct filter		filter;		/* selected flows */
+	char			text_filter[TEXT_FILTER_MAX];	/* part of ends, mode or reason */
+	unsigned int		sort;		/* column to sort by */
+	bool			reverse;	/* smallest first */
 };
 
-/* Columns' widths, 0: not shown. */
+/* Widths of the columns; 0: not shown. */
 struct layout {
 	int	width[TABLE_COLUMNS];
 };

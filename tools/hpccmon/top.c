@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon top: the flows of this namespace, updated at intervals. The screen has a status line, the
- * table, and a line for keys; no line is longer than the terminal is wide.
+ * table, and a line for keys. No line is longer than the width of the terminal.
  */
 #include <curses.h>
 #include <getopt.h>
@@ -33,7 +33,7 @@ static void put_line(int y, int attributes, const char *line)
 	move(y, 0);
 	attrset(attributes);
 	addnstr(line, COLS);
-	/* A reversed line is reversed to its end. */
+	/* Reverse the whole line, not only its text. */
 	for (; attributes & A_REVERSE && getcurx(stdscr) && getcurx(stdscr) < COLS - 1;)
 		addch(' ');
 	attrset(0);
@@ -101,8 +101,6 @@ static void draw(struct screen *screen)
 		put_keys(screen);
 	refresh();
 }
-
-/* ---- Keys ---------------------------------------------------------------------------- */
 
 static void type(struct screen *screen, int key)
 {
@@ -209,7 +207,7 @@ static void watch(struct screen *screen, struct monitor *mon)
 		draw(screen);
 		timeout(screen->paused || next <= now ? 1000 : 1 + (int)(1000 * (next - now)));
 		key = getch();
-		/* The terminal is gone. */
+		/* The terminal is closed. */
 		if (key == ERR && !isatty(STDIN_FILENO))
 			break;
 		if (screen->typing && key != ERR && key != KEY_RESIZE) {
@@ -250,8 +248,6 @@ static void live(struct screen *screen, struct monitor *mon)
 	leave_screen();
 	delscreen(terminal);
 }
-
-/* ---- Once ------------------------------------------------------------------------------- */
 
 static int width_of_output(void)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: numbers with units, with three digits. */
+/* hpccmon: numbers with three digits and a unit. */
 #include "hpccmon.h"
 
 static const char *scaled(double value, double step, const char *const *units, char text[16])
 {
 	int digits;
 
-	/* 999.6 would be shown as 1000. */
+	/* Without rounding, 999.6 would be printed as 1000. */
 	while (value >= step * 0.9995 && units[1]) {
 		value /= step;
 		units++;

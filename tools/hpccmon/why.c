@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: why W has its value, in one line. The window law (<hpcc/law/algo.h>):
+ * hpccmon: the reason for the value of W, in one line. The window law (<hpcc/law/algo.h>):
  *
  *	W = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W = Wc + W_ai             otherwise
  *
- * between W_min and W_init, with U an average of the largest u'.
+ * W stays between W_min and W_init. U is an average of the largest u'.
  */
 #include <inttypes.h>
 
 #include "hpccmon.h"
 
-/* If U is below eta times this, the path has unused capacity. */
+/* If U is below NEAR_ETA * eta, the path has unused capacity. */
 #define NEAR_ETA	0.9
-/* A sending flow gets records several times per T. It counts as idle after this many T without a
- * record, but not before IDLE_US.
+/* A sending flow gets records several times per T. It counts as idle after IDLE_T times T
+ * without a record, but not before IDLE_US.
  */
 #define IDLE_T		64
 #define IDLE_US		100000
@@ -69,7 +69,7 @@ bool flow_is_idle(const struct flow *flow)
 	return age_us > IDLE_US && age_us > flow->T_ns * IDLE_T / 1000;
 }
 
-/* The queue of the busiest link, if it is a large part of its u'. */
+/* The queue of the busiest link, if the queue is a large part of the link's u'. */
 static const char *queue_text(const struct flow *flow, const struct hop *hop, char text[48])
 {
 	char ns[16];
@@ -113,14 +113,7 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 		snprintf(text, size, "no link has been measured yet: W has its initial value");
 }
 
-/**
- * why_text() - explain the value of W
- * @flow: the flow
- * @text: buffer for the text
- * @size: size of the buffer
- *
- * Return: @text.
- */
+/* Explain the value of W. Return: @text. */
 const char *why_text(const struct flow *flow, char *text, size_t size)
 {
 	const struct hop *hop = flow_holder(flow);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record: a file of complete lines, even if its disk is full. */
+/* hpccmon record: write a file in which all lines are complete, even if the disk is full. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "record.h"
 
 #define BUFFER_BYTES	(256 << 10)
-/* After Ctrl-C we wait this long, ms, for a reader to take PIPE_BUF bytes from a pipe. */
+/* After Ctrl-C we wait this long (ms) for a reader to take PIPE_BUF bytes from a pipe. */
 #define LAST_MS		1000
 
 struct writer {
@@ -28,7 +28,7 @@ struct writer *writer_open(const char *name)
 {
 	struct writer *writer = allocated(calloc(1, sizeof(*writer)));
 
-	/* Handle a file that is too long as an error, as a full disk. */
+	/* A file that is too long then causes an error of write(), as a full disk does. */
 	signal(SIGXFSZ, SIG_IGN);
 	writer->buffer = allocated(malloc(BUFFER_BYTES));
 	writer->name = strcmp(name, "-") ? name : "standard output";
@@ -41,7 +41,7 @@ struct writer *writer_open(const char *name)
 	return writer;
 }
 
-/* Remove the written part of an incomplete line from the file; this is not possible in a pipe. */
+/* Remove the written part of an incomplete line from the file. A pipe does not permit this. */
 static void broke_off(struct writer *writer, size_t written, const char *why)
 	__attribute__((noreturn));
 
@@ -55,7 +55,7 @@ static void broke_off(struct writer *writer, size_t written, const char *why)
 	die("%s: %s; it ends with the last whole line", writer->name, why);
 }
 
-/* Write a part of the buffer. After Ctrl-C give up if no reader takes the data. */
+/* Write a part of the buffer. After Ctrl-C stop if no reader takes the data. */
 static ssize_t write_some(struct writer *writer, size_t done)
 {
 	struct pollfd fd = { .fd = writer->fd, .events = POLLOUT };
@@ -70,7 +70,6 @@ static ssize_t write_some(struct writer *writer, size_t done)
 	return write(writer->fd, writer->buffer + done, length);
 }
 
-/* Write all lines in the buffer. */
 void writer_flush(struct writer *writer)
 {
 	size_t done = 0;
@@ -108,7 +107,7 @@ char *writer_room(struct writer *writer)
 	return writer->buffer + writer->used;
 }
 
-/* Add the line that was written into this room up to @end, and a newline. */
+/* Add the line that was written into the room of writer_room() up to @end, and a newline. */
 void writer_take(struct writer *writer, char *end)
 {
 	*end++ = '\n';

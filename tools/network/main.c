@@ -2,22 +2,21 @@
 /*
  * hpcc-network: the network of a scenario of hpcc-lab, by netlink.
  *
- *	hpcc-network up PLAN	make it, and wait until its links have carrier
- *	hpcc-network down PLAN	delete it
+ *	hpcc-network up PLAN	create the network, and wait until its links have carrier
+ *	hpcc-network down PLAN	delete the network
  *	hpcc-network change PLAN CHANGES	apply lines of the same kinds, and down, change
  *
  * One program replaces thousands of calls of ip, bridge and tc: in User Mode Linux a system call
- * costs 100 us of real time, and starting a program costs 10 ms.
+ * costs 100 us of real time, and the start of a program costs 10 ms.
  *
- * The plan, one item per line:
+ * The plan has one item per line:
  *	node NAME		a network namespace, /run/netns/hpcc-NAME as for ip-netns(8)
- *	sysctl NODE PATH VALUE	before NODE has interfaces; -PATH: if there is such a file
- *	know NODE [LINK PORT BPS]...	links of which a receiver of IOAM, INT or IFA has to know B
+ *	sysctl NODE PATH VALUE	before NODE has interfaces; -PATH: only if the file exists
+ *	know NODE [LINK PORT BPS]...	links whose B a receiver of IOAM, INT or IFA must know
  *	link NODE INTERFACE MAC NODE INTERFACE MAC MTU	a veth pair
- * and for each node, in this order, as one batch of messages (messages.c has the format of each
- * line):
+ * Each node then has a batch of messages, in this order (messages.c has the format of each line):
  *	bridge, member, qdisc, up, address, neigh, fdb, route
- * Qdiscs come before "up", so that the kernel has no queue to replace.
+ * Qdiscs come before "up", because the kernel then creates no queue that they would replace.
  *
  * If the kernel rejects a message, the program ends with an error that names the node and the
  * interface.
@@ -49,7 +48,7 @@
 struct node *nodes;
 unsigned int nr_nodes;
 struct item *links;
-/* Number of nodes that this "up" has created; they are the first in the list. */
+/* Number of nodes that this "up" has created. The list starts with these nodes. */
 static unsigned int nr_made;
 
 void die(const char *format, ...)
@@ -79,8 +78,6 @@ static const char *path_of(const struct node *node)
 	return path;
 }
 
-/* ---- namespaces ----------------------------------------------------------------- */
-
 static void write_sysctl(const struct item *item)
 {
 	char *args = item->args, *path = word(&args, item);
@@ -106,7 +103,7 @@ static void delete_node(const struct node *node)
 	unlink(path_of(node));
 }
 
-/* After a failed "up", delete only the namespaces that it has created. */
+/* After a failed "up", delete only the namespaces that this "up" has created. */
 static void delete_made(void)
 {
 	while (nr_made)
@@ -119,7 +116,6 @@ static void interrupted(int signal)
 	_exit(128 + signal);
 }
 
-/* Create a namespace and enter it. */
 static void make_node(struct node *node)
 {
 	const char *path = path_of(node);
@@ -143,9 +139,7 @@ static void make_node(struct node *node)
 	node->netlink = netlink_socket(NETLINK_ROUTE);
 }
 
-/* ---- carrier -------------------------------------------------------------------- */
-
-/* IFF_RUNNING is also set before the kernel has noticed the carrier, while the state is unknown. */
+/* IFF_RUNNING is also set while the state is unknown, before the kernel has noticed the carrier. */
 static int count_waiting(const struct nlmsghdr *nlh, void *data)
 {
 	const struct ifinfomsg *head = mnl_nlmsg_get_payload(nlh);
@@ -184,7 +178,7 @@ static bool has_carrier(const struct node *node)
 	return !waiting;
 }
 
-/* Wait for carrier: before the kernel has noticed it, a device that is up drops packets. */
+/* Wait for carrier. A device that is up drops packets until the kernel has noticed the carrier. */
 static void wait_for_carrier(void)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
@@ -201,9 +195,7 @@ static void wait_for_carrier(void)
 	}
 }
 
-/* ---- commands ------------------------------------------------------------------- */
-
-/* Print progress in steps of 10 %: first nodes created, then nodes configured. */
+/* Print progress in steps of 10 %: first nodes that exist, then nodes that are configured. */
 static void progress(unsigned int done)
 {
 	unsigned int step = done * 5 / nr_nodes, before = (done - 1) * 5 / nr_nodes;

@@ -66,8 +66,6 @@ static void put_mac(struct nlmsghdr *nlh, int type, const char *text, const stru
 	mnl_attr_put(nlh, type, sizeof(mac), &mac);
 }
 
-/* ---- links ---------------------------------------------------------------------- */
-
 static void put_end(struct nlmsghdr *nlh, struct item *item, const struct node *node,
 		    const char *name, const char *mac, unsigned int mtu)
 {
@@ -77,7 +75,7 @@ static void put_end(struct nlmsghdr *nlh, struct item *item, const struct node *
 	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, node->fd);
 }
 
-/* link NODE INTERFACE MAC NODE INTERFACE MAC MTU: both ends in one message */
+/* link NODE INTERFACE MAC NODE INTERFACE MAC MTU: one message creates both ends */
 void add_link(struct item *item)
 {
 	char *args = item->args, *name = word(&args, item), *mac = word(&args, item);
@@ -145,8 +143,6 @@ static void set_up(struct item *item)
 	netlink_message(item, RTM_SETLINK, 0, &head, sizeof(head));
 }
 
-/* ---- addresses ------------------------------------------------------------------ */
-
 /* address NODE INTERFACE ADDRESS/BITS */
 static void add_address(struct item *item)
 {
@@ -199,8 +195,6 @@ static void add_fdb(struct item *item)
 	put_mac(nlh, NDA_LLADDR, word(&args, item), item);
 }
 
-/* ---- routes --------------------------------------------------------------------- */
-
 static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
 		     const struct address *via)
 {
@@ -221,8 +215,8 @@ static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
 	mnl_attr_nest_end(nlh, hops);
 }
 
-/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the gateway address is the same on
- * each interface; the kernel does not check this address.
+/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: all interfaces have the same
+ * gateway, which the kernel does not check.
  */
 static void add_route(struct item *item)
 {
@@ -263,9 +257,7 @@ static void add_route(struct item *item)
 		put_address(nlh, RTA_GATEWAY, &via);
 }
 
-/* ---- tables of links -------------------------------------------------------------- */
-
-/* know NODE [LINK PORT BPS]...: one message each; the process is in the node's namespace */
+/* know NODE [LINK PORT BPS]...: a message for each link; the process is in NODE's namespace */
 void add_known(struct item *item)
 {
 	struct genlmsghdr head = { .cmd = HPCC_CMD_LINK_SET, .version = HPCC_FAMILY_VERSION };
@@ -297,9 +289,7 @@ void add_known(struct item *item)
 	mnl_socket_close(nl);
 }
 
-/* ---- qdiscs --------------------------------------------------------------------- */
-
-/* TCA_DUALPI2_*, which old kernel headers lack. */
+/* TCA_DUALPI2_* for old kernel headers. */
 #define HPCC_DUALPI2_LIMIT		1
 #define HPCC_DUALPI2_MEMORY_LIMIT	2
 
@@ -379,7 +369,7 @@ static unsigned int parse_handle(const char *text)
 	return major << 16 | (*minor == ':' ? strtoul(minor + 1, NULL, 16) : 0);
 }
 
-/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; "change" for an existing one */
+/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; "change" changes an existing qdisc */
 static void add_qdisc(struct item *item)
 {
 	char *args = item->args;

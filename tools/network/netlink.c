@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpcc-network: many netlink messages per system call. Only the last message of a batch requests an
- * acknowledgment; the kernel always reports errors of the others. A message's sequence number is
- * its index in the batch.
+ * acknowledgment, because the kernel always reports errors. The sequence number of a message is its
+ * index in the batch.
  */
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -48,7 +48,7 @@ static int take_family_message(const struct nlmsghdr *nlh, void *data)
 	return mnl_attr_parse(nlh, sizeof(struct genlmsghdr), take_family, data);
 }
 
-/* The number of a generic netlink family, or -1. */
+/* The number of a generic netlink family; -1: there is no such family. */
 int netlink_family(struct mnl_socket *nl, const char *name)
 {
 	static char buf[8 << 10] __attribute__((aligned(8)));
@@ -133,7 +133,7 @@ void netlink_end(void)
 	last = NULL;
 }
 
-/* Add a message, with the header of its kind. */
+/* Add a message, with the header of its type. */
 struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head,
 				 size_t size)
 {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Maximum length of a message. A route with 120 next hops has 4 KB. Messages with an unlimited
- * number of items are ended at half of this length.
+/* Maximum length of a message. A route with 120 next hops has 4 KB. A message with any number of
+ * items ends at half of this length.
  */
 #define MESSAGE_BYTES	(8 << 10)
 

@@ -10,7 +10,7 @@
 
 #define LOOPBACK_INDEX	1
 
-/* The kernel itself uses lower numbers for the loopback interface and tunnels. */
+/* The kernel uses lower numbers for the loopback interface and tunnels. */
 static unsigned int last_index = 99;
 static struct item *last_link;
 static bool items_began;
@@ -34,7 +34,7 @@ struct node *node_of(const char *name)
 	static unsigned int i;
 	unsigned int tries;
 
-	/* Lines of one node usually follow each other: start with the last node. */
+	/* Lines of a node usually follow each other, so start with the last node. */
 	for (tries = 0; tries < nr_nodes; tries++, i = (i + 1) % nr_nodes)
 		if (!strcmp(nodes[i].name, name))
 			return &nodes[i];
@@ -53,8 +53,8 @@ unsigned int interface_of(const struct node *node, const char *name)
 	die("plan: node %s has no interface %s", node->name, name);
 }
 
-/* No two nodes use the same ifindex: linkwatch handles the carrier of a veth immediately if its
- * peer has a different ifindex, and otherwise up to one second later.
+/* Each interface has its own ifindex. If the peer of a veth has the same ifindex, linkwatch handles
+ * its carrier up to one second later.
  */
 static void new_interface(struct node *node, const char *name)
 {
@@ -84,7 +84,7 @@ static void number_interfaces(struct item *item)
 	}
 }
 
-/* Items point to nodes, so all nodes must come before the items. */
+/* All nodes come before the items, because items point to nodes. */
 static void new_node(const char *name)
 {
 	struct node *node;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-traffic: connections. Listeners are created before time zero, one for each host and
- * congestion control; accepted sockets inherit their options.
+ * hpcc-traffic: connections. Before time zero we create a listener for each host and congestion
+ * control. Accepted sockets inherit its options.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -18,8 +18,8 @@
 
 #define RCVBUF_BYTES	(64 << 20)
 
-/* A flow with more bytes than this has a large send buffer, so that few system calls fill it. Other
- * flows have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
+/* A flow with more bytes has a large send buffer, so that few system calls fill it. Other flows
+ * have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
  */
 #define LARGE_BYTES	(1U << 20)
 #define SNDBUF_BYTES	(8 << 20)
@@ -49,7 +49,6 @@ static struct conn **pool_of(const struct flow *f)
 	return &pools[(f->from * nr_netns + f->to) * nr_ccs + f->cc];
 }
 
-/* Set the port of an address. Return: the length of the address. */
 static socklen_t with_port(struct sockaddr_storage *ss, unsigned int ns, unsigned int port)
 {
 	*ss = netns[ns].addr;
@@ -123,7 +122,7 @@ static struct conn *new_conn(const struct flow *f)
 	return c;
 }
 
-/* Bind end 0 of the newest connection from its host to the next port. */
+/* Bind end 0 of a new connection to the next port of its host. */
 static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
 			   struct sockaddr_storage *peer)
 {
@@ -226,7 +225,7 @@ static struct in6_addr address_of(const struct sockaddr_storage *ss)
 	return addr;
 }
 
-/* Watch the listeners from now on. All connections before time zero exist already. */
+/* From here on accept connections. All connections that start before time zero exist already. */
 static void watch_listeners(void)
 {
 	unsigned int ns, slot;
@@ -313,7 +312,7 @@ void make_connection(struct flow *f)
 	set_lowat(f);
 }
 
-/* End 0 can be written to. */
+/* End 0 is connected, and is writable. */
 void connected(struct conn *c)
 {
 	c->open = true;
@@ -348,7 +347,7 @@ void accept_one(unsigned int tag)
 		set_lowat(c->end[0].out);
 }
 
-/* Read TCP_INFO of the flow's sender. In a pool it is also read at the flow's start. */
+/* Read TCP_INFO of the flow's sender. For a flow in a pool it is also read at the start. */
 void read_info(struct flow *f)
 {
 	struct end *e = &f->conn->end[f->conn->end[1].out == f];
@@ -369,9 +368,9 @@ static void shut(struct conn *c, unsigned int end)
 	c->end[end].fd = -1;
 }
 
-/* The receiver has all bytes of a flow. The end that received the last byte of a connection closes
- * first. When the other end receives this, all its data are acknowledged and its counters are
- * final; then it closes.
+/* The receiver has all bytes of a flow. If it is the last flow of the connection, the receiver
+ * closes first. When the other end receives the FIN, all its data are acknowledged and its counters
+ * are final, so it closes too.
  */
 void release(struct flow *f)
 {

@@ -34,8 +34,8 @@ static uint64_t netstat(const char *wanted)
 	die("/proc/net/netstat: no %s", wanted);
 }
 
-/* Packets that the kernel dropped between two interfaces because its backlog queue was full: the
- * second number of each CPU's line. No qdisc counts these.
+/* Packets that the kernel dropped between two interfaces, because its backlog queue was full: the
+ * second number in the line of each CPU. No qdisc counts these packets.
  */
 static uint64_t backlog_drops(void)
 {
@@ -53,7 +53,7 @@ static uint64_t backlog_drops(void)
 
 static uint64_t drops_before;
 
-/* Read the counters at time zero, so that the setup is not included. */
+/* Read the counters at time zero, to subtract the setup. */
 void read_hosts(void)
 {
 	unsigned int i;
@@ -67,7 +67,7 @@ void read_hosts(void)
 	}
 }
 
-/* Counters of a module, in lines of "name value". Without the module the file does not exist. */
+/* Counters of a module, in lines of "name value". The file exists only if the module is loaded. */
 static void put_module(FILE *out, const char *module)
 {
 	const char *comma = "";

@@ -10,19 +10,19 @@
 
 #include "traffic.h"
 
-/* A receiver is woken when this many bytes are available; at most half a window. */
+/* The kernel wakes a receiver when this many bytes (at most half a window) are available. */
 #define LOWAT_BYTES	(2U << 20)
-/* Fewer bytes are one packet, which causes one wakeup anyway. */
+/* Fewer bytes are one packet, which wakes the receiver once anyway. */
 #define LOWAT_LEAST	1400
 #define CHUNK_BYTES	(1U << 18)
 
-/* The pattern's period. It is prime, so that no segment size divides it. */
+/* The period of the pattern is prime, so no segment size divides it. */
 #define PATTERN_BYTES	1048573U
 
 static unsigned char *pattern;
 static uint64_t bytes_done;
 
-/* Twice the period, so that a chunk may start at any offset. */
+/* The array has twice the period, so a chunk may start at any offset. */
 void make_pattern(void)
 {
 	uint64_t x = 1;
@@ -42,7 +42,7 @@ static unsigned int sender_of(const struct flow *f)
 	return f->conn->end[1].out == f;
 }
 
-/* If the mark were above the number of remaining bytes, the receiver would not wake up. */
+/* A mark above the number of remaining bytes would never wake the receiver. */
 void set_lowat(struct flow *f)
 {
 	struct end *e = &f->conn->end[!sender_of(f)];
@@ -81,7 +81,6 @@ void fill(struct flow *f)
 	ask(f->conn, end, (e->events & ~EPOLLOUT) | (full ? EPOLLOUT : 0));
 }
 
-/* Start a flow at its start time. */
 void begin_flow(struct flow *f)
 {
 	if (!f->conn)

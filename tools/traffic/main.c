@@ -11,10 +11,9 @@
  * switch. A failed call costs 1 us of virtual time, in which nothing else runs: 32 packets at 400
  * Gb/s. So no call is repeated until EAGAIN.
  *
- * The first bytes of a flow are written at its start time. The flow completes when the receiver has
- * all bytes.
+ * A flow writes its first bytes at its start time. It completes when the receiver has all bytes.
  *
- * The plan, one item per line, times in ns after time zero:
+ * The plan has one item per line. Times are in ns after time zero:
  *	ns NAME PATH [ADDRESS]			only hosts have an address
  *	port ID NS INTERFACE SERIES		SERIES 1: measure the port over time
  *	flow ID FROM TO BYTES START CC CONNECT	BYTES 0: endless; CONNECT: before (time
@@ -30,10 +29,10 @@
  *						if the command fails
  *	interval|from|until|deadline NS	until 0: when the first flow ends;
  *					endless flows last until then
- *	verify|series_flows 0|1		series_flows: measure flows over time, too
+ *	verify|series_flows 0|1		series_flows: also measure flows over time
  *	pool N				connections for each pair of hosts
- * Each port's egress has an hpcc qdisc with the handle 10:. The lines of a namespace's ports are
- * consecutive, and flows are numbered from 0.
+ * The egress of each port has an hpcc qdisc with the handle 10:. The ports of a namespace are on
+ * consecutive lines, and flows are numbered from 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,15 +48,15 @@
 
 #include "traffic.h"
 
-/* Maximum number of open files for namespaces, listeners and programs; each connection has two
+/* Maximum number of open files for namespaces, listeners and programs. Each connection needs two
  * more.
  */
 #define FILES_MORE	4096
 
-/* Time from the last handshake to time zero, so that its packets have left the queues. */
+/* Time from the last handshake to time zero, in which its packets leave the queues. */
 #define SETTLE_NS	1000000ULL
 
-/* If a timer of 1 us takes less than this, timers are precise. On a busy host some take longer. */
+/* Timers are precise if a timer of 1 us takes less than this. On a busy host some take longer. */
 #define PRECISE_NS	500000ULL
 #define TIMER_TRIES	20
 
@@ -81,7 +80,7 @@ static unsigned int nr_begun;
 static uint64_t zero_ns;		/* CLOCK_MONOTONIC at time zero */
 static uint64_t next_sample_ns;
 static int epoll_fd, timer_fd;
-static bool lasts;			/* run until until_ns, because nothing ends by itself */
+static bool lasts;			/* run until until_ns, because everything is endless */
 
 void die(const char *format, ...)
 {
@@ -95,7 +94,7 @@ void die(const char *format, ...)
 	exit(1);
 }
 
-/* Make room for one more element, set to 0; the size doubles. */
+/* Make room for one more element, which is 0. The size doubles. */
 void *grown(void *array, unsigned int nr, size_t size)
 {
 	if (!(nr & (nr - 1)))
@@ -137,7 +136,7 @@ void watch(int fd, int op, uint32_t events, uint64_t tag)
 		die("epoll: %s", strerror(errno));
 }
 
-/* Print progress in steps of 5 %, by bytes or by time, whichever completes last. */
+/* Print progress in steps of 5 %: by bytes, or by time if a flow is endless or no flow exists. */
 void progress(uint64_t done, uint64_t wanted)
 {
 	static uint64_t before;
@@ -161,9 +160,7 @@ void flow_done(struct flow *f)
 	release(f);
 }
 
-/* ---- the run ------------------------------------------------------------------ */
-
-/* Whether something that ends by itself is still running. */
+/* Whether a flow, RPC or program that ends by itself is still running. */
 static bool pending(void)
 {
 	return nr_undone > nr_endless || nr_running;
@@ -216,7 +213,7 @@ static void serve_end(uint64_t tag, uint32_t events)
 	struct conn *c = conn_of(tag / 2);
 	struct end *e = &c->end[tag % 2], *other = &c->end[!(tag % 2)];
 
-	/* An earlier event closed it. */
+	/* An earlier event closed this file. */
 	if (e->fd < 0)
 		return;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
@@ -268,8 +265,8 @@ static bool wait_and_serve(void)
 	return tick;
 }
 
-/* In a kernel that has just booted, timers are as coarse as the tick until the first tick has
- * occurred. Handshakes have already waited for it.
+/* After boot, timers are as coarse as the tick until the first tick. Handshakes have already waited
+ * for the first tick.
  */
 static void wait_for_timers(void)
 {
@@ -319,7 +316,7 @@ static void run(void)
 	}
 }
 
-/* Servers are stopped after everything else has ended; a program that still runs is then killed. */
+/* Stop servers after everything else has ended, and then kill programs that still run. */
 static void stop_all(void)
 {
 	const uint64_t patience_ns = virtual_ns() + STOP_NS;
@@ -354,7 +351,7 @@ static void sort_flows(void)
 	qsort(by_start, nr_flows, sizeof(struct flow *), compare_starts);
 }
 
-/* A pool has its own connections, but not more than flows. */
+/* A pool has its own connections, but at most as many as flows. */
 static void allow_files(void)
 {
 	const rlim_t wanted = 2 * (nr_flows + nr_rpcs) + FILES_MORE;

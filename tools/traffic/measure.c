@@ -9,12 +9,12 @@
 
 #include "traffic.h"
 
-/* If there are more samples, every second one is dropped and the interval is doubled. */
+/* If there are more samples, we drop every second sample and double the interval. */
 #define SAMPLES_MAX	1024
 
 struct sample {
 	uint64_t	t_ns;
-	uint64_t	*values;	/* queue and tx of each series port, then flows */
+	uint64_t	*values;	/* queue and tx of each port with SERIES 1, then flows */
 };
 
 bool have_until;
@@ -39,7 +39,7 @@ static unsigned int nr_values(void)
 	return 2 * nr_series + (series_flows ? nr_flows : 0);
 }
 
-/* Bytes that the receiver has, read or not. */
+/* Bytes that the receiver has, whether it has read them or not. */
 static uint64_t bytes_of(const struct flow *f)
 {
 	int fd, waiting = 0;
@@ -103,8 +103,8 @@ static void read_endless(bool until)
 			flows[i].window[until] = bytes_of(&flows[i]);
 }
 
-/* Without a configured time the window ends when the first flow ends; it always ends with the last
- * one.
+/* The window ends at the configured time, or when the first flow ends if no time is configured. It
+ * always ends with the last flow.
  */
 void measure(uint64_t t_ns, bool over)
 {

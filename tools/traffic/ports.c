@@ -42,8 +42,8 @@ struct qdisc_request {
 	struct tcmsg	tc;
 };
 
-/* One datagram with a request for each port; the sequence number is the port's index. Without ECHO
- * the kernel would notify other listeners, but not us.
+/* One datagram with a request for each port. The sequence number is the index of the port. Without
+ * ECHO the kernel would notify other listeners, but would not answer us.
  */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
@@ -95,7 +95,7 @@ static void take_options(const struct rtattr *options, struct port *p)
 	p->pmax_ppm = option_u32(options, TCA_HPCC_PMAX);
 }
 
-/* Copy only the bytes that both versions of the structure have. */
+/* Copy only the bytes that the module's version and our version have. */
 static void take_stats(const struct rtattr *app, int type, void *to, size_t size)
 {
 	const struct rtattr *rta = find_attr(RTA_DATA(app), RTA_PAYLOAD(app), type);

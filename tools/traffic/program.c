@@ -78,7 +78,6 @@ void start_programs(uint64_t t_ns)
 	}
 }
 
-/* Send a signal to all running programs. */
 void stop_programs(int signal)
 {
 	unsigned int i;
@@ -113,7 +112,7 @@ void program_ended(unsigned int index)
 
 	if (waitpid(p->pid, &p->status, 0) != p->pid)
 		die("%s: wait: %s", p->command, strerror(errno));
-	/* Kill the remaining processes of its group: they would never end. */
+	/* Kill the other processes of the group, because they would never end. */
 	kill(-p->pid, SIGKILL);
 	close(p->pidfd);
 	p->pid = 0;

@@ -34,7 +34,7 @@ static void next_call(struct rpc *r, uint64_t due_ns)
 	r->next_ns = due_ns;
 }
 
-/* Send a request. Its latency starts when it is due, not when it is sent. */
+/* Send a request. Its latency starts at the time at which it is due, even if we send it later. */
 static void call(struct rpc *r)
 {
 	r->request.start_ns = r->next_ns;

@@ -14,11 +14,11 @@
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
 
-/* Maximum number of congestion controls in one run; each has its own listener on each host. */
+/* Maximum number of congestion controls in a run. Each has its own listener on each host. */
 #define CC_MAX		8
 
 /* Connections from a host have source ports from SPORT_BASE on, below the range that Linux uses.
- * When they are used up, the connections use the next listener of the peer, so that the four-tuple
+ * After the last source port, connections use the next listener of the peer, so that the four-tuple
  * stays unique.
  */
 #define SPORT_BASE	10000
@@ -61,7 +61,7 @@ enum connect {
 	SHARED,		/* other direction of another flow's connection */
 };
 
-/* A flow: bytes in one direction of a connection. Each message of an RPC is a flow, too. */
+/* A flow: bytes in one direction of a connection. Each message of an RPC is a flow too. */
 struct flow {
 	unsigned int	id;
 	unsigned int	from;
@@ -79,11 +79,11 @@ struct flow {
 	bool		done;		/* the receiver has all bytes */
 	uint64_t	done_ns;
 	uint64_t	window[2];	/* endless: bytes at start and end of the window */
-	uint32_t	retrans;	/* in a pool: only those since this flow began */
+	uint32_t	retrans;	/* in a pool: since this flow began */
 	uint32_t	min_rtt_us;
 };
 
-/* End 0 connects, end 1 was accepted. */
+/* One end of a connection. End 0 connects, and the listener accepts end 1. */
 struct end {
 	int		fd;
 	uint32_t	events;		/* events requested from epoll */
@@ -100,10 +100,10 @@ struct conn {
 	bool		pooled;
 	bool		open;		/* end 0 is connected */
 	struct end	end[2];
-	struct conn	*next_free;	/* next free one in its pool */
+	struct conn	*next_free;	/* next free connection in its pool */
 };
 
-/* Requests and responses in turn over one connection. */
+/* Requests and responses over one connection, in turn. */
 struct rpc {
 	unsigned int	id;
 	struct flow	request;
@@ -111,7 +111,7 @@ struct rpc {
 	uint64_t	request_bytes;
 	uint64_t	response_bytes;
 	uint64_t	count;		/* 0: no limit */
-	uint64_t	until_ns;	/* 0: no limit; no request is sent after this */
+	uint64_t	until_ns;	/* 0: no limit; no request is sent after this time */
 	uint64_t	think_ns;	/* time from a response to the next request */
 	uint64_t	next_ns;	/* when the next request is due, or NEVER */
 	uint64_t	*latency_ns;
@@ -119,7 +119,6 @@ struct rpc {
 	bool		done;
 };
 
-/* A program in a namespace. */
 struct program {
 	unsigned int	ns;
 	bool		early;		/* it runs before time zero */

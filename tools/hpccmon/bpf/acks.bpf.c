@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon record: copy each record of the tracepoint hpcc:hpcc_ack into a ring, and count the
- * records that do not fit. The reader is not woken: it polls often enough.
+ * records that do not fit. The program does not wake the reader, because the reader polls.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -3,8 +3,8 @@
 #ifndef HPCCMON_BPF_ACKS_H
 #define HPCCMON_BPF_ACKS_H
 
-/* A record of hpcc:hpcc_ack has this many 32-bit words after the 8 bytes that all tracepoints have
- * and that BPF programs must not read. The tracepoint's format file describes the words.
+/* All tracepoints start with 8 bytes that BPF programs must not read. Then a record of
+ * hpcc:hpcc_ack has this many 32-bit words, which the tracepoint's format file describes.
  */
 #define ACK_HEAD	8
 #define ACK_WORDS	17

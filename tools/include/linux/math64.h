@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * 64-bit arithmetic functions with the same names, arguments and results as in the kernel. Unlike
- * the kernel's functions, they abort if an argument is outside the range that all architectures
+ * 64-bit arithmetic functions with the names, arguments and results of the kernel. Unlike the
+ * kernel's functions, they abort if an argument is outside the range that all architectures
  * support.
  */
 #ifndef _SHIM_LINUX_MATH64_H

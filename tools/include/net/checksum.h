@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The Internet checksum with the kernel's contracts: sums are in host byte order, and are folded
+/* The Internet checksum with the kernel's contracts: a sum is in host byte order, and is folded
  * only for the final checksum.
  */
 #ifndef _SHIM_NET_CHECKSUM_H
