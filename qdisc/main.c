@@ -79,6 +79,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
 };
 
+/* Bytes/s. Under RTNL. */
 static u64 hpcc_device_bandwidth(struct net_device *dev)
 {
 	struct ethtool_link_ksettings settings;

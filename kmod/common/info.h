@@ -12,7 +12,7 @@ static inline bool hpcc_info_is_wanted(u32 ext)
 	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1));
 }
 
-/* Write the attribute: min_rtt is rounded up to us, the unit of the gains is 1/256. */
+/* Write the attribute: @bw in bytes/s, min_rtt rounded up to us, gains in 1/256. */
 static inline size_t hpcc_info_put(union tcp_cc_info *info, int *attr, u64 bw, u64 rtt_ns,
 				   u64 pacing_gain, u64 cwnd_gain)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Length of bursts, and departure time of the next packet. Under the socket lock. */
+/* Length of bursts, and departure time of the next packet. Under the socket lock, except for
+ * hpcc_pace_first().
+ */
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <net/tcp.h>
@@ -47,8 +49,11 @@ EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
 /**
  * hpcc_stamped_follow() - record segments without data that were sent since the last call
- * @tp: socket; call this before its first data, which move tcp_wstamp_ns into the future
+ * @tp: socket
  * @stamped: departure times
+ *
+ * Their TSval is assumed to be tcp_wstamp_ns. Call this also before the first data, which move
+ * tcp_wstamp_ns into the future: the ACK of the handshake has already left.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -100,6 +105,8 @@ EXPORT_SYMBOL_GPL(hpcc_pace_at);
  * @sk: socket; a packet that waits in TCP leaves now, or when SO_MAX_PACING_RATE allows it
  * @burst: its limits
  * @stamped: for hpcc_pace_at()
+ *
+ * A packet that waits in fq keeps its departure time.
  */
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst, struct hpcc_stamped *stamped)
 {

@@ -5,8 +5,9 @@
 
 #include <linux/compiler.h>
 
-/* Read a value that TCP or algo.h writes with plain writes. The value may be slightly old, but is
- * never torn: for this the modules need a 64-bit kernel.
+/* Read without the socket lock a value that TCP or algo.h writes under it with plain writes. The
+ * value may be slightly old, but is never torn: a CPU reads an aligned word in one access. For this
+ * the modules need a 64-bit kernel.
  */
 #define hpcc_peek(x)	data_race(READ_ONCE(x))
 

@@ -5,7 +5,8 @@
  * "ip route ... congctl hpcc" holds RTNL while it waits for modprobe. register_pernet_subsys()
  * takes pernet_ops_rwsem, and genl_register_family() takes cb_lock. The creation and the removal of
  * a network namespace hold the first while they wait for RTNL; a generic netlink request holds the
- * second. So init never waits for these locks without a limit: a work item takes them.
+ * second. So init never waits for these locks without a limit: it registers the congestion control,
+ * and a work item does the rest. Until then new connections run the classic response.
  *
  * A script that calls modprobe expects /proc/sys/net to be complete when modprobe returns. So init
  * waits for the work item

@@ -75,7 +75,7 @@ enum ldcp_stage {
 	LDCP_STABLE,	/* window law (section 2.2) */
 };
 
-/* State of a connection, in icsk_ca_priv. */
+/* State of a connection, in icsk_ca_priv. Socket lock. */
 struct ldcp_ca {
 	u64 cw_q24;			/* congestion window, segments */
 	u64 cw_undo_q24;		/* cw before the last loss, for a spurious loss */

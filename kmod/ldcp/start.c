@@ -114,7 +114,9 @@ static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
-	/* TCP may save its reordering metric if the connection closes in state Disorder. */
+	/* Without packets in flight, all Not-ECT packets are acknowledged. TCP may save its
+	 * reordering metric if the connection closes in state Disorder.
+	 */
 	if (!tcp_sk(sk)->packets_out)
 		ldcp_start_allow_reordering(sk);
 	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)

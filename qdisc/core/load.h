@@ -32,7 +32,9 @@ static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
 }
 
-/* Whether a packet of truesize @memory fits. The caller has just counted the bytes of a child. */
+/* Whether a packet of truesize @memory fits. @q is locked, and the bytes of its child were just
+ * counted.
+ */
 static inline bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
 	u64 held = q->backlog_bytes;

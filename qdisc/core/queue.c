@@ -254,7 +254,8 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64
 
 /* A virtual link sends segments one by one, and marking decides on each of them. Segments in a
  * frag_list have their own headers. A packet that did not parse may hold a request. Other GSO
- * packets stay whole if they fit, and get one record.
+ * packets stay whole if they fit, and get one record. Without @split only a packet is split that is
+ * longer than the limit, and so never fits.
  */
 static bool hpcc_must_split(const struct hpcc_sched *q, const struct sk_buff *skb, u32 bytes,
 			    u32 hint)

@@ -12,7 +12,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-/* Older versions lack has_block, newer ones have const pointers; the layout is the same. */
+/* Older versions end before has_block, newer ones have const pointers; else the layout is equal. */
 struct qdisc_util {
 	struct qdisc_util *next;
 	const char *id;

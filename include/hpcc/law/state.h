@@ -86,7 +86,8 @@ struct hpcc_link {
 	u64	began_tx;	/* tx when the round trip of <hpcc/law/fallback.h> began */
 	u64	seen_us;	/* set by the caller: arrival of the last record */
 	u32	rtt_us;		/* set by the caller: age of the segment with that record */
-	u32	bottleneck_since;	/* clock of hpcc_find_bottleneck(); 0: it is not */
+	/* Since when it is the bottleneck, by the clock of hpcc_find_bottleneck(); 0: it is not. */
+	u32	bottleneck_since;
 	u8	scale;		/* set by the caller: exponent of the unit of the counters */
 	u8	tag;		/* tag of the last record */
 	u8	rounds;		/* round trips since the last report, at most HPCC_LINK_ROUNDS */
@@ -108,7 +109,7 @@ struct hpcc_algo {
 	bool	moved;		/* U changed since Wc was last synchronised */
 	bool	resync : 1;	/* the next measured ACK synchronises Wc, at any ACK number */
 	bool	quiet : 1;	/* bottleneck quiet for an RTT: W is multiplied, unless reduced */
-	bool	per_rtt : 1;	/* W changes only when Wc changes (section 6.1) */
+	bool	per_rtt : 1;	/* W changes only with Wc (section 6.1); hpcc_algo_init(): 0 */
 	bool	reduced : 1;	/* CE reduced Wc: HPCC_CE_STAGES additive increases follow */
 	u8	end : 4;	/* links from this index on are not valid; at most nr */
 	u8	nr : 4;		/* number of links in L */

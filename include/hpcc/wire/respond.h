@@ -144,7 +144,7 @@ static inline void hpcc_trigger_stamp(struct hpcc_trigger *c, const struct hpcc_
 	c->opt[2] = HPCC_OPT_RESPONSE << 5 | (c->opt[2] & 0x1f);
 }
 
-/* Mark a FORWARD as answered. @fix_check: as for hpcc_stamp_packet(). */
+/* Mark a FORWARD as answered. @p and @fix_check: as for hpcc_stamp_packet(). */
 static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *place, bool fix_check)
 {
 	__wsum before = hpcc_opts_sum(p, place);

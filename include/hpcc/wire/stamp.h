@@ -312,8 +312,8 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
  * @len: length of the option, which never changes
  * @s: the port
  *
- * A sender reads a path with more hops than slots in phases. If a later hop replaced the record of
- * an earlier hop, the sender would keep an old record of the earlier hop.
+ * A port never replaces the record of another port: a sender reads a path with more hops than slots
+ * in phases, and would keep an old record of the replaced hop.
  *
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
  * hpcc_unstamped).

@@ -18,7 +18,8 @@ struct hpcc_trace_rx {
 	u64 seen_ns;		/* arrival time of the last valid trace */
 	int hops;		/* nodes of that trace, or of a later, longer, invalid trace */
 	u8 id;			/* enum hpcc_carrier of the trace or stack that filled @link */
-	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];	/* by hop - 1; bps 0: no history */
+	/* By hop - 1. From index @hops on bps is 0: no history. */
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
 };
 
 static_assert(HPCC_IOAM_NODES_MAX >= HPCC_INT_NODES_MAX);
@@ -92,8 +93,8 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
  * @t: the trace; @ops, @p, @head, @hops and @before are set
  * @records: result, with room for HPCC_IOAM_NODES_MAX records
  *
- * If one hop is unknown, there are no records at all: it may be the loaded hop. A
- * trace without hops counts as received.
+ * If one hop is unknown, there are no records at all: it may be the loaded hop. A trace without
+ * hops counts as received, but gives no information.
  *
  * Context: LOCAL_IN.
  * Return: whether there are records.

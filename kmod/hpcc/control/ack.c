@@ -109,7 +109,9 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_path_ask(flow);
 }
 
-/* Whether an ACK is only counted, as most ACKs without a record. */
+/* Whether an ACK is only counted, as most ACKs without a record. The next record, or the end of a
+ * round trip, updates flow->searching.
+ */
 static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 			  const struct rate_sample *rs)
 {

@@ -8,9 +8,9 @@
  * for a return by setsockopt().
  *
  * The key of a note has the addresses, the ports and the peer's initial sequence number (IRS). So a
- * forged SYN must guess 32 bits, and a later connection between the same ports has another key. If
- * our own SYN carried the option, its note has our number; the SYN-ACK that acknowledges it takes
- * the note.
+ * forged SYN must guess 32 bits, and a later connection between the same ports, or one with equal
+ * addresses in another VRF, has another key. If our own SYN carried the option, its note has our
+ * number; the SYN-ACK that acknowledges it takes the note.
  *
  * The first SYN with our option allocates a namespace's table of fixed size: an outgoing SYN, or a
  * SYN for a listener whose child would run hpcc. During a flood of about 1,000 SYNs or more per

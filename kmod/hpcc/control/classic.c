@@ -13,7 +13,8 @@
  *
  * Losses that no link with telemetry explains also lead to CLASSIC or CLASSIC_VERIFY, for some
  * round trips (<hpcc/law/fallback.h>). A connection runs hpcc-classic without a flow if the peer
- * did not agree or memory was short. All functions run under the socket lock.
+ * did not agree or memory was short. Both responses reserve space for options, because classic also
+ * requests telemetry. All functions run under the socket lock.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -137,8 +138,9 @@ static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
-/* Classic's ssthresh after telemetry has stopped. In slow start W does not show the capacity of the
- * path yet: continue slow start, after an RTO up to half of the previous W.
+/* Classic's ssthresh after telemetry has stopped. Nothing shows a capacity below W, so it is cwnd.
+ * But in slow start W does not show the capacity of the path yet: continue slow start, after an RTO
+ * up to half of the previous W.
  */
 static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {

@@ -17,7 +17,8 @@
 #include "telemetry/mailbox.h"
 
 /* With one record per T, U is measured in the last T only, so W alternates around the fair window.
- * After an even number of records Wc would always take a W on the same side.
+ * After an even number of records Wc would always take a W on the same side. So Wc follows each
+ * record, as in the draft.
  */
 static u32 hpcc_settle(u32 settle, u32 sample)
 {

@@ -7,7 +7,9 @@
 
 #include "flow/flow.h"
 
-/* The judgment of losses waits at most this many T for the load of all hops. */
+/* If the receiver computes W, few records arrive: the judgment of losses waits for the load of all
+ * hops, at most this many T.
+ */
 #define HPCC_AUDIT_AGE_T	128
 
 /* Whether an ACK ends a round trip for the judgment of losses. */

@@ -161,6 +161,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_probe_answer() - answer a probe, unless the last answer was just now
  * @sk: socket, under its lock
  * @flow: its flow; the limit depends on our own T, which the peer cannot influence
+ *
+ * Without an answer, the next segment carries the echo.
  */
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 {

@@ -11,7 +11,8 @@
  *	sender		sets W = Wc = the reported window, R = W/T
  *
  * TCP calls the receiver with an ECN event for each data segment, before it decides on an ACK, as
- * for tcp_dctcp. Without ECN there are no such events, so the sender computes W.
+ * for tcp_dctcp. Without ECN there are no such events, so the sender computes W. It also does so if
+ * probes carry its requests.
  *
  * The receiver sends one ACK per four segments if many arrive per T. For this it raises rcv_mss,
  * TCP's estimate of the segment size; TCP measures rcv_mss again with each segment.

@@ -282,6 +282,7 @@ static noinline bool hpcc_packet_in(struct sk_buff *skb, const struct nf_hook_st
  * @priv: unused
  * @skb: packet
  * @state: netfilter's state of the hook call
+ * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
  * Return: NF_ACCEPT; NF_STOLEN for a probe or a stray response that must not reach TCP.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)

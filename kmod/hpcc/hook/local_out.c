@@ -4,7 +4,7 @@
  *
  * The hook never drops or delays a segment because telemetry does not fit. A segment stays
  * unchanged if it has no room, a TCP-MD5 or TCP-AO option, which signs the header, or an MPTCP
- * option, which needs the option space.
+ * option, which needs the option space. Rules for this hook:
  *
  *	context	It runs under RCU. Most segments come under their socket's lock, in process context
  *		or softirq. The exceptions are SYN-ACKs, which belong to a request socket, segments
@@ -13,7 +13,8 @@
  *		each valid alone. It never follows icsk_ca_priv. It reads TCP's own fields, but two
  *		of them need not be consistent.
  *	passes	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and counts on
- *		the first pass, as the segment may have no socket on the second.
+ *		the first pass, as the segment may have no socket on the second. It does not change
+ *		a segment that already has our option.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
  *	headers	The network header and the transport header keep their offsets from skb->data;
@@ -195,7 +196,8 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 /* Write the options of a segment to @out: a request if there is a @carrier, and stored records. If
  * a request and an echo are due, each has one record. FORWARD comes first, because switches read
  * only the first option of our kind. If the request needs more slots, the next segment gets the
- * echo. N follows an echo, W precedes it; parameters replace a request. Return: length.
+ * echo. N follows an echo, W precedes it; parameters replace a request. Return: their length.
+ * *@forward and *@echo are the lengths of request and echo.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,

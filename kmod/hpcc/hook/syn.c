@@ -168,7 +168,8 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
  * @in: the segment
  *
  * Anybody may send a SYN. So its note affects only a connection that begins with the SYN's number.
- * A SYN-ACK uses the option kind of our SYN, even if the sysctl has changed since.
+ * A retransmitted SYN without the option withdraws the offer. A SYN-ACK uses the option kind of our
+ * SYN, even if the sysctl has changed since.
  * Context: LOCAL_IN.
  */
 void hpcc_syn_in(const struct hpcc_arrival *in)

@@ -64,6 +64,8 @@ int hpcc_module_load(unsigned int id)
  * @id: as for hpcc_module_load()
  * @attr: attribute that needs the module
  * @extack: for the error message, which names the module
+ *
+ * Context, return: as hpcc_module_load().
  */
 int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack)
 {

@@ -82,6 +82,7 @@ static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
  * hpcc_path_flow_added() - a flow was added to its namespace's array
  * @net: network namespace
  * @flow: the flow
+ * Context: does not sleep.
  */
 void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
@@ -172,6 +173,7 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 /**
  * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
  * @net: network namespace
+ * Context: sleeps.
  */
 void hpcc_paths_ask(struct net *net)
 {
@@ -215,6 +217,7 @@ void hpcc_paths_init(struct hpcc_net *hn)
 /**
  * hpcc_paths_exit() - cancel the work that ends requests for names
  * @hn: state of a network namespace
+ * Context: sleeps.
  */
 void hpcc_paths_exit(struct hpcc_net *hn)
 {
