@@ -9,7 +9,7 @@
  * Without ECN, or if losses occur without a mark between them (ECT bleached, CE cleared, a switch
  * that only drops), the socket runs "ldcp-classic", Reno's response; ss and getsockopt() show this
  * name. If ECN was negotiated, the socket returns to ldcp at the next ACK that reports a mark. The
- * receiver's part is the same in both.
+ * receiver's part is the same in ldcp and ldcp-classic.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -52,7 +52,9 @@ static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 		ca->rtt_us = min_t(u64, tp->tcp_mstamp - tp->first_tx_mstamp, U32_MAX);
 }
 
-/* One packet per RTT / cw after the last one. cwnd is 1, so TCP paces at the application's rate. */
+/* Send the next packet RTT / cw after the last packet, on average. cwnd is 1, so TCP paces at the
+ * application's rate.
+ */
 static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
 	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
@@ -67,7 +69,9 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 	hpcc_pace_at(tp, &ca->stamped, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* With a window of one segment or more, ACKs release segments. Only SO_MAX_PACING_RATE remains. */
+/* With a window of one segment or more, ACKs release segments. Only SO_MAX_PACING_RATE can still
+ * delay segments.
+ */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -102,7 +106,7 @@ static bool ldcp_has_ecn(const struct sock *sk)
 	return sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
 }
 
-/* With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each arriving segment, and sets ECT. */
+/* If TCP_CONG_NEEDS_ECN is set, TCP reports the CE bit of each arriving segment, and sets ECT. */
 static void ldcp_run(struct sock *sk, bool classic, enum ldcp_counter why)
 {
 	const struct tcp_congestion_ops *ops = &ldcp_ops;
@@ -118,7 +122,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	ca->blind_losses = 0;
-	/* Half of the window, the response to the last loss. */
+	/* The response to the last loss is half of the window. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
 	hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ldcp_run(sk, true, LDCP_C_FALLBACKS);
@@ -262,7 +266,7 @@ static u32 ldcp_q24(unsigned int permille)
 	return div_u64((u64)permille << LDCP_CW_BITS, 1000);
 }
 
-/* In LDCP_OFF, before the module is set up (main.c), a mark does not end classic. */
+/* In LDCP_OFF, before the module is set up (main.c), a mark does not end ldcp-classic. */
 static void ldcp_init(struct sock *sk)
 {
 	const struct ldcp_sysctls *sysctls;
@@ -296,7 +300,9 @@ static void ldcp_init(struct sock *sk)
 	ca->prior_delivered_ce = tp->delivered_ce;
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->stage = LDCP_STABLE;
-	/* The first RTT may be over (setsockopt()). The peer controls T, and so IW. */
+	/* The first RTT may be over (setsockopt()). If T and IW are not configured, they depend on
+	 * the duration of the handshake, which the peer controls.
+	 */
 	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out &&
 	    (READ_ONCE(sysctls->iw_segs) ||
 	     hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
@@ -323,8 +329,8 @@ static void ldcp_release(struct sock *sk)
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 }
 
-/* Without the socket lock. bw is cw in an RTT, min_rtt is the RTT for the ticks of windows below
- * one segment, pacing_gain is cw, cwnd_gain is cw_min.
+/* Called without the socket lock. bw is cw in an RTT, min_rtt is the RTT for the ticks of windows
+ * below one segment, pacing_gain is cw, cwnd_gain is cw_min.
  */
 static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
@@ -384,7 +390,7 @@ struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 	.name		= "ldcp-classic",
 };
 
-/* Without TCP_CONG_NEEDS_ECN. */
+/* As ldcp_classic_ops, but without TCP_CONG_NEEDS_ECN. */
 struct tcp_congestion_ops ldcp_no_ecn_ops __read_mostly;
 
 /**

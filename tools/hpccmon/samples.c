@@ -25,7 +25,7 @@ static void *grown(void *array, size_t nr, size_t size)
 	return allocated(reallocarray(array, nr ? 2 * nr : 1, size));
 }
 
-/* Two flows may have the same cookie, one after the other, but not the same ends. */
+/* A later flow may have the cookie of an earlier flow, but not also its addresses and ports. */
 static int compare_tracks(const void *one, const void *other)
 {
 	const struct track *a = one, *b = other;
@@ -228,7 +228,9 @@ static void put_bin(FILE *to, struct bin *bin, const struct samples *samples, co
 	bin->any = false;
 }
 
-/* Samples of ACKs have no hops. @loads omits them, because they would interrupt lines of hops. */
+/* Samples of ACKs have no hops. If @loads is set, we omit these samples, because they would
+ * interrupt the curves of the hops.
+ */
 static void put_samples(FILE *to, const struct samples *samples, const struct track *track,
 			bool loads)
 {

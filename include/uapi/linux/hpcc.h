@@ -194,8 +194,8 @@ enum {
  * @HPCC_MARKING_LDCP: mark an ECN-capable packet CE with a probability that rises from 0 at kmin to
  *	pmax at kmax, and is 1 from kmax on; drop a Not-ECT packet from knonect on
  *
- * A dump contains the effective thresholds, or no thresholds with HPCC_MARKING_OFF. A change to
- * HPCC_MARKING_OFF deletes the configured thresholds.
+ * A dump contains the effective thresholds. If marking is off, a dump contains no thresholds. A
+ * change to HPCC_MARKING_OFF deletes the configured thresholds.
  */
 enum hpcc_marking {
 	HPCC_MARKING_OFF,
@@ -247,7 +247,7 @@ enum hpcc_unstamped {
 enum {
 	TCA_HPCC_XSTATS_UNSPEC,
 	TCA_HPCC_XSTATS_PORT,		/* struct tc_hpcc_xstats */
-	TCA_HPCC_XSTATS_UNSTAMPED,	/* u64 for each enum hpcc_unstamped */
+	TCA_HPCC_XSTATS_UNSTAMPED,	/* u64 for each value of enum hpcc_unstamped */
 	TCA_HPCC_XSTATS_HIST,		/* u64 for each bucket up to the last one that is not 0 */
 	__TCA_HPCC_XSTATS_MAX,
 };
@@ -258,15 +258,16 @@ enum {
  * struct tc_hpcc_xstats - counters of one port (TCA_HPCC_XSTATS_PORT)
  * @tx_bytes: bytes sent since the qdisc was created, link overhead included
  * @tx_packets: packets sent; a GSO packet that was not split counts as one
- * @stamped: packets that got our record
- * @quiet: packets that count us as a hop without a record: the queue was at most TCA_HPCC_ABOVE
+ * @stamped: packets into which the port wrote its record
+ * @quiet: packets in which the port is a hop without a record: the queue was at most
+ *	TCA_HPCC_ABOVE
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
- * @marked: packets that we marked CE
+ * @marked: packets that the port marked CE
  * @resyncs: number of times that the virtual clock skipped lost time after a late timer
  * @bandwidth: B in telemetry, bytes/s
- * @qlen_bytes: current queue, link overhead included, without packets on the emulated delay
- * @qlen_max_bytes: largest queue that a departing packet left
+ * @qlen_bytes: current queue, link overhead included, without packets that TCA_HPCC_DELAY delays
+ * @qlen_max_bytes: largest queue after the departure of a packet
  * @marked_kmax: part of @marked: packets that arrived at a queue of kmax or more
  * @mark_failed: packets sent without a mark: IP header inconsistent, truncated or not writable
  * @drop_limit_ect: part of @drop_limit: ECN-capable packets; counted only while marking is on

@@ -81,7 +81,7 @@ enum {
 	HPCC_A_FLOW_HOPS,	/* u32, hops of the path */
 	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each known hop */
 	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, so hops have no load */
-	HPCC_A_FLOW_MISSED,	/* u32, events since the last one that the rate limit suppressed */
+	HPCC_A_FLOW_MISSED,	/* u32, events suppressed by the limit since the last sent event */
 	HPCC_A_FLOW_RECEIVED,	/* u32, received options with telemetry */
 	HPCC_A_FLOW_MALFORMED,	/* u32, ignored options */
 	HPCC_A_FLOW_BAD_HOP,	/* u32, ignored records: hop not on the path */
@@ -104,8 +104,8 @@ enum {
 	HPCC_A_HOP_AGE,		/* u64, age of the last record, us */
 	HPCC_A_HOP_QUIET,	/* flag: the hop's queue is too short for records */
 	HPCC_A_HOP_NODE,	/* u32, switch_ID; present while IDENTIFY is active */
-	HPCC_A_HOP_PORT,	/* u32, port_ID; present as HPCC_A_HOP_NODE */
-	HPCC_A_HOP_RATE,	/* u64, B, bit/s; present as HPCC_A_HOP_NODE */
+	HPCC_A_HOP_PORT,	/* u32, port_ID; present while IDENTIFY is active */
+	HPCC_A_HOP_RATE,	/* u64, B, bit/s; present while IDENTIFY is active */
 	HPCC_A_HOP_HELD,	/* u64, us for which this hop has had the largest u' */
 	__HPCC_A_HOP_MAX,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The table of carriers, and the choice of the carrier of a connection's requests: the TCP option,
- * or another one that its peer and its route allow.
+ * or another carrier that the peer and the route allow.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -14,12 +14,12 @@
 
 const struct hpcc_carrier_ops hpcc_tcp_option;
 
-/* By enum hpcc_carrier; &hpcc_tcp_option: the module of the carrier is not loaded. */
+/* Index: enum hpcc_carrier. &hpcc_tcp_option: the module of the carrier is not loaded. */
 const struct hpcc_carrier_ops __rcu *hpcc_carriers[] __read_mostly = {
 	[0 ... HPCC_CARRIER_MAX] = RCU_INITIALIZER(&hpcc_tcp_option),
 };
 
-/* Carriers by IP protocol, for those that have packet_in(). */
+/* Index: IP protocol. Only carriers with packet_in() have an entry. */
 u8 hpcc_carrier_protocols[256] __read_mostly;
 
 void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
@@ -45,7 +45,7 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_register);
 
 /**
  * hpcc_carrier_unregister() - stop the use of a carrier
- * @ops: the carrier; no flow uses it
+ * @ops: a carrier that no flow uses
  *
  * Context: a module's exit; waits until no packet uses @ops.
  */
@@ -118,7 +118,7 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_carrier_end() - let the TCP option carry requests from now on
  * @sk: socket, under its lock
- * @flow: its flow, with another carrier, whose module may be unloaded afterwards
+ * @flow: its flow, which uses another carrier; the module of that carrier may then be unloaded
  *
  * Return: whether probes may continue to carry requests.
  */
@@ -168,7 +168,7 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 	const struct hpcc_carrier_ops *ops;
 	int i;
 
-	/* Begin with the last row: a request for a signal does not use a trace. */
+	/* Begin with the last carrier (CSIG): a request for a signal does not use a trace. */
 	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--) {
 		ops = hpcc_carrier_at(i);
 		if (ops->carries && ops->carries(flow, in, opt, records))

@@ -38,11 +38,11 @@ struct hpcc_carrier_ops {
 	u8 id;			/* enum hpcc_carrier */
 	u8 protocol;		/* IP protocol of the packets for @packet_in */
 	u16 cap;		/* HPCC_CAP_* that the peer needs */
-	bool probes_only;	/* only probes; their FORWARD has a record if @fill is set */
+	bool probes_only;	/* only probes use it; their FORWARD has a record if @fill is set */
 	bool apart;		/* the peer's TCP does not receive probes of the carrier */
 	bool ipv6_only;
-	/* A receiver announces @cap if its table of links has entries. If @needs_links is false: if
-	 * its route to the sender selects the carrier.
+	/* If set, a receiver announces @cap if its table of links has entries. Otherwise it
+	 * announces @cap if its route to the sender selects the carrier.
 	 */
 	bool needs_links;
 	bool reflects;		/* requests have a signal instead of load records, for @pull */
@@ -81,7 +81,7 @@ struct hpcc_carrier_ops {
 	 */
 	int (*outside_in)(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in,
 			  const struct hpcc_opt *opt, int at, u32 pos);
-	/* Return: whether the carrier, not the option, has the records of a request. */
+	/* Return: whether the records of a request are in the carrier, not in the option. */
 	bool (*carries)(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			const struct hpcc_opt *opt, const u8 *records);
 	/* Stores the carrier's records. Unless @reflects, @records fit (hpcc_opt_misfits()). */
@@ -110,8 +110,8 @@ extern u8 hpcc_carrier_protocols[256];
 extern void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			     int at, u32 pos);
 
-/* Operations of a carrier; those of the TCP option if its module is not loaded. Context: RCU read
- * side; or socket lock, if the carrier is that of the socket's flow, which holds the module.
+/* Operations of a carrier, or of the TCP option if the carrier's module is not loaded. Context: RCU
+ * read side; or socket lock, if the socket's flow uses the carrier: the flow holds the module.
  */
 static inline const struct hpcc_carrier_ops *hpcc_carrier_at(u8 carrier)
 {
@@ -157,7 +157,7 @@ static inline void hpcc_carrier_pause(struct hpcc_flow *flow, bool paused)
 	WRITE_ONCE(flow->carrier_state.paused, paused);
 }
 
-/* Whether some ports write into the TCP option, others into a trace. Context: LOCAL_IN. */
+/* Store whether some ports write into the TCP option, others into a trace. Context: LOCAL_IN. */
 static inline void hpcc_carrier_mix(struct hpcc_flow *flow, bool mixed)
 {
 	if (READ_ONCE(flow->carrier_state.mixed) != mixed)
@@ -176,7 +176,7 @@ static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
 	return READ_ONCE(flow->carrier_state.signal);
 }
 
-/* The carrier whose IP protocol a packet has, enum hpcc_carrier; 0: none. TCP needs no table. */
+/* Return: the carrier with the IP protocol of a packet, enum hpcc_carrier; 0: none. */
 static inline u8 hpcc_carrier_of_packet(const struct sk_buff *skb, u8 pf)
 {
 	u8 protocol = pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;

@@ -35,21 +35,23 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/* The hooks share @params_new, @arrived, @window and @due as single words. Else: socket lock. */
+/* The hooks share @params_new, @arrived, @window and @due as single words. The socket lock protects
+ * the other members.
+ */
 struct hpcc_rx {
 	struct hpcc_newint state;	/* state of the algorithm */
 	u64 params_new[2];		/* newest parameters from the peer; LOCAL_IN writes */
 	u64 params_active[2];		/* parameters from which W is computed */
-	u64 window;			/* record of W for the next report; under the socket lock */
+	u64 window;			/* record of W for the next report; data_in() writes */
 	u64 audited_ns;			/* time of the last echo of load records */
 	u64 record_ns;			/* time when a record was last processed */
 	u64 began_ns;			/* start of the current T */
 	u32 began_seq;			/* rcv_nxt at @began_ns */
 	u16 seq;			/* sequence number of reports */
-	u16 mss;			/* TCP's rcv_mss, as TCP measured it */
+	u16 mss;			/* value of rcv_mss that TCP last measured */
 	u16 raised;			/* value to which rcv_mss was raised */
 	u8 more;			/* an ACK may wait for so many segments after the first */
-	bool thin;			/* ACKs wait */
+	bool thin;			/* ACKs wait for more segments */
 	u8 id;				/* id of the parameters in use */
 	bool on;			/* parameters are in use */
 	bool arrived;			/* new parameters are in @params_new */
@@ -58,10 +60,12 @@ struct hpcc_rx {
 
 static const u32 hpcc_audit_T = 4;
 
-/* After this many T without a record TCP alone decides on ACKs: the sender may have left hpcc. */
+/* Number of T without a record after which TCP alone decides on ACKs: the sender may have
+ * changed to another congestion control.
+ */
 static const u32 hpcc_thin_T = 4;
 
-/* Segments per T from which ACKs wait for HPCC_RX_HELD more segments. */
+/* Minimum number of segments per T for which an ACK waits for HPCC_RX_HELD more segments. */
 static const u32 hpcc_thin_some = 2;
 
 static const u32 hpcc_ce_shift = 3;
@@ -93,7 +97,7 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	smp_store_mb(rx->arrived, false);
 	words[0] = READ_ONCE(rx->params_new[0]);
 	words[1] = READ_ONCE(rx->params_new[1]);
-	/* The words may be from two sets. The sender repeats them. */
+	/* The words may be from two sets of parameters. The sender repeats its parameters. */
 	if (!hpcc_newint_params_unpack(words, &q))
 		return;
 	rx->state.reported_q16 = 0;
@@ -145,7 +149,7 @@ static void hpcc_rx_report(struct sock *sk, struct hpcc_flow *flow, struct hpcc_
 	}
 	w.W = hpcc_newint_report(&rx->state, now_ns);
 	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
-	/* If hpcc_window_write() reads true here, it also reads the new window. */
+	/* If hpcc_window_write() reads true from @due, it also reads the new window. */
 	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
@@ -165,7 +169,7 @@ static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->record_ns <
 					   hpcc_thin_T * rx->state.params.T;
 
-	/* TCP has measured again if rcv_mss is not the value that we set. */
+	/* If rcv_mss is not the value that we set, TCP has measured it again. */
 	if (icsk->icsk_ack.rcv_mss != rx->raised)
 		rx->mss = icsk->icsk_ack.rcv_mss;
 	rx->raised = rx->mss;
@@ -264,7 +268,7 @@ static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u
 	}
 	WRITE_ONCE(rx->params_new[0], words[0]);
 	WRITE_ONCE(rx->params_new[1], words[1]);
-	/* If hpcc_rx_begin() reads true here, it also reads both new words. */
+	/* If hpcc_rx_begin() reads true from @arrived, it also reads both new words. */
 	smp_store_release(&rx->arrived, true);
 	return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The table of links. Most carriers report bytes, and the window law needs times. So a receiver
- * needs B and the unit of the queue depth of each link. The administrator sets both by netlink
- * (table.c).
+ * needs B and the unit of the queue depth of each link. The administrator sets these values by
+ * netlink (table.c).
  */
 #include <linux/bsearch.h>
 #include <linux/export.h>
@@ -54,7 +54,7 @@ bool hpcc_links_known(const struct net *net)
 }
 EXPORT_SYMBOL_GPL(hpcc_links_known);
 
-/* Before 6.7 a policy cannot point to const ranges. */
+/* Before Linux 6.7 a policy cannot point to const ranges. */
 static struct netlink_range_validation
 	hpcc_link_node = { .max = HPCC_LINK_NODE_MAX },
 	hpcc_link_port = { .max = HPCC_LINK_PORT_MAX },

@@ -33,7 +33,7 @@ static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len
 }
 
 /**
- * hpcc_segment_presence() - whether the options of a segment allow ours
+ * hpcc_segment_presence() - whether the options of a segment allow our option
  * @seg: the segment
  * @kind: TCP option kind that must be absent; HPCC_TCPOPT_EOL: none
  */
@@ -75,8 +75,8 @@ static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
  * @seg: the segment
  * @sk: its socket or request
  *
- * The length fields and the MTU are the limits. On its first pass through LOCAL_OUT a segment of a
- * VRF has the VRF device as its route; the socket has the real route.
+ * The length fields of the headers and the MTU limit this number. On its first pass through
+ * LOCAL_OUT a segment of a VRF has the VRF device as its route; the socket has the real route.
  */
 u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 {
