@@ -12,11 +12,11 @@ MANDIR	?= $(PREFIX)/share/man
 DATADIR	?= $(PREFIX)/share/hpcc
 # An ordinary user's PATH lacks depmod, dkms, ip and tc.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
-# Where tc looks for plugins; Debian has it below the multiarch directory.
+# Directory of tc's plugins; on Debian it is below the multiarch directory.
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
 COMPLETION_DIR ?= $(PREFIX)/share/bash-completion/completions
-# Where Wireshark and tshark look for scripts, beside tc's plugins.
+# Directory of the scripts of Wireshark and tshark. It has the same parent directory as that of tc's plugins.
 WIRESHARK_DIR ?= $(patsubst %/tc,%,$(TC_LIB_DIR))/wireshark/plugins
 
 OUT	?= out
@@ -75,7 +75,7 @@ help:
 	@echo '  check-deb     install, use and purge the packages in a fresh Debian (SUITE=trixie); needs root'
 	@echo '  clean         remove everything that was built here, except the cached kernel of the testbed'
 
-# ---- the testbed: nothing of it touches this machine's kernel or network
+# ---- the testbed: these targets do not change this machine's kernel or network
 
 deps:
 	@scripts/install-deps
@@ -125,7 +125,7 @@ fuzz: deps-test
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
 
-# A night's worth; with DEBUG=1 in the guest that watches itself.
+# The default number of packets takes a night. DEBUG=1 selects the debug guest.
 FUZZ_PACKETS ?= 10000000
 FUZZ_MESSAGES ?= 100000
 FUZZ_SEED ?= 1
@@ -180,12 +180,12 @@ style: deps-test
 figures: deps
 	@scripts/figures $(RST)
 
-# ---- a kernel of one's own
+# ---- modules for this machine or another kernel
 
 # What the package of a kernel's headers is called.
 HEADERS := $(if $(shell command -v dnf),dnf install kernel-devel,apt-get install linux-headers)
 
-# The tools that the kernel was built by: gcc does not know clang's options. DKMS finds them itself.
+# The compiler and linker of the kernel's build, because gcc rejects options of clang. DKMS selects them itself.
 kernel-has = $(shell sed -n 's/^CONFIG_$(1)=//p' $(firstword $(wildcard $(KDIR)/.config $(KDIR)/include/config/auto.conf) /dev/null))
 tool = $(if $(shell command -v $(1)-$(CLANG)),$(1)-$(CLANG),$(1))
 clang-tools = $(if $(call kernel-has,LD_IS_LLD),LLVM=$(patsubst clang%,%,$(filter clang-%,$(call tool,clang))),CC=$(call tool,clang))
@@ -209,8 +209,8 @@ plugin:
 tools:
 	@$(MAKE) -s --no-print-directory -C tools
 
-# The distribution's headers come without the key that their configuration asks
-# to sign modules with.
+# The distribution's headers do not contain the key with which their configuration signs
+# modules.
 NO_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 install: all
@@ -219,11 +219,11 @@ install: all
 	$(if $(DESTDIR),,depmod -a $(KVER))
 	@$(MAKE) --no-print-directory install-user
 
-# What modules are built from.
+# Files that a build of the modules needs.
 KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/* \
 	include/hpcc/*.* include/hpcc/*/*.h include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] kmod/*/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch] qdisc/*/*.[ch]))
-# What hpcc-lab builds guests and modules from, with itself.
+# Files that hpcc-lab needs: its own, and those from which it builds guests and modules.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare-ns3 scripts/debian.sh scripts/limit.py scripts/root.sh \
 	$(wildcard scripts/lab/*.py scripts/lab/*/*.py scripts/lab/show/page.css scripts/lab/show/page.js \
 	scripts/lab/show/dygraphs.licence scripts/lab/model/workloads/*.csv scripts/lab/study/published/*.csv \
@@ -231,13 +231,13 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
 	tools/Makefile tools/network/*.[ch] tools/traffic/*.[ch] tools/include/*/*.h)
 
-# Scripts that users type.
+# Scripts that are installed as commands.
 COMMANDS := hpcc-lab hpcc-paper compare-ns3
 
 COMPLETIONS := $(wildcard tools/completion/*)
 DISSECTORS := $(wildcard tools/wireshark/*.lua)
 
-# What does not depend on the kernel.
+# Install the files that do not depend on the kernel.
 install-user: plugin tools
 	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR) \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man8
@@ -271,7 +271,7 @@ dkms-source:
 	install -d $(DKMS_TREE)
 	tar -cf - $(KBUILD_FILES) | tar -C $(DKMS_TREE) --no-same-owner -xf -
 
-# The same version may have been registered from other sources.
+# First remove this version from DKMS: it may have been registered from other sources.
 dkms:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
 	@$(MAKE) --no-print-directory dkms-source
@@ -285,7 +285,7 @@ check-deb:
 	@scripts/install-deps deb
 	@SUITE=$(SUITE) HPCC_CHECK_TIMEOUT=7200 scripts/check selftests/deb/test_deb.sh
 
-# Without kernel headers, too: what kbuild leaves behind has known names.
+# This works without kernel headers: the names of all files that kbuild creates are known.
 clean:
 	@$(MAKE) -s --no-print-directory -C qdisc clean
 	@$(MAKE) -s --no-print-directory -C tools clean

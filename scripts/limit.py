@@ -25,11 +25,13 @@ from pathlib import Path
 
 # Maximum real time of a command, as a multiple of its maximum CPU time.
 WALL = 6
-# Programs that hang while they wait for each other still wake up from time to time.
+# A command hangs if it uses less than HANG_CPU_S of CPU time in HANG_S. The limit is not 0, because programs that wait
+# for each other forever still wake up from time to time.
 HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
 HANG_CPU_S = HANG_S / 600
 STANDSTILL_S = float(os.environ.get("HPCC_STANDSTILL_S", "120"))
-# Other processes may use so much CPU time meanwhile: less than a page fault or system call every 10 ms.
+# CPU time of all other processes during a standstill, as a fraction of the program's CPU time: at most this, which
+# is less than a page fault or system call every 10 ms.
 STANDSTILL_OTHERS = 1 / 1000
 # The end of the first page of a guest's program: the path with which it was started, and 9 zeros.
 GUEST_STACK = re.compile(rb"\0([!-~]+)\0{9}\Z")
@@ -94,7 +96,8 @@ class Limit:
 
     def __init__(self, pid, seconds, guest=False):
         self.pid, self.seconds, self.guest = pid, seconds, guest
-        self.alone = {}     # CPU time of each process and of all others, when others last computed
+        # For each process: its CPU time, and that of all others, when the others last used CPU time.
+        self.alone = {}
         self.began = self.moved = time.monotonic()
         self.used = 0       # CPU time at the last progress
 
@@ -117,7 +120,9 @@ class Limit:
         return None
 
     def standstill(self, times, used):
-        """Return the guest's program that computes while its kernel does not."""
+        """Return the path of a guest's program that has used STANDSTILL_S of CPU time without a system call, or None.
+        During a system call the guest's kernel would use CPU time, too.
+        """
         for pid, own in times.items():
             since, others = self.alone.setdefault(pid, (own, used - own))
             if abs(used - own - others) > 1.5 / TICKS + STANDSTILL_OTHERS * (own - since):

@@ -36,7 +36,7 @@ job_option()
 	esac
 }
 
-# Add the environment and the directories that every job has.
+# Add the environment variables and the directories that every job needs.
 job_defaults()
 {
 	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
@@ -44,7 +44,7 @@ job_defaults()
 	ro+=("$(readlink -f "$HERE/../..")")
 }
 
-# guest_path PATH: print the path in the guest of a path on this host.
+# guest_path PATH: print the path at which the guest sees PATH, a path on this host.
 guest_path()
 {
 	local shown
@@ -72,7 +72,8 @@ with_depends()
 	done | awk '!seen[$0]++'
 }
 
-# load_own FILE...: print commands that load the kernel's modules on which these depend.
+# load_own FILE...: print commands that load the kernel's own modules on which the modules
+# FILE... depend.
 load_own()
 {
 	local file name

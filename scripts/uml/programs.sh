@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# programs.sh PACKAGE...: unpack Debian packages that are not installed here, with the packages that they
-# need, and print the directory that holds them; print nothing if all are installed. Nothing is
-# installed, so no service starts. The directory stays in the cache until a package has another version.
+# programs.sh PACKAGE...: unpack the Debian packages that are not installed here, and their dependencies, and
+# print the directory with their files. If all packages are installed, print nothing. The script installs
+# nothing, so no service starts. The directory stays in the cache; another version of a package gets a new one.
 set -euo pipefail
 
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
@@ -22,7 +22,7 @@ missing()
 		sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' | LC_ALL=C sort
 }
 
-# unpack DIR NAME=VERSION...
+# unpack DIR NAME=VERSION...: download these packages, and unpack them in DIR.
 unpack()
 {
 	local dir=$1 file

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The keys of scenario files: the values that each key allows, and its default.
 
-A parser raises ValueError with a text that says which values are allowed; parse_section() adds the name of the key.
+If a value is not allowed, a parser raises ValueError with a text that lists the allowed values; parse_section() adds
+the name of the key.
 """
 
 import re
@@ -386,7 +387,7 @@ OF_ONE_LINK = {key: (KEYS[section][key][0], None) for section, keys in
 
 
 def show_section(known, values):
-    """A section as it could stand in a file, without keys that keep the module's default."""
+    """Return {key: value} of a section in the form of a scenario file, without the keys whose value is None."""
     def text(parse, value):
         if parse is _w_ai:
             return f"{value[1]}" + {"bytes": "B", "rate": "bit"}[value[0]]

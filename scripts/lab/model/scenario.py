@@ -97,7 +97,7 @@ class Scenario:
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
 
     def pairs(self):
-        """The pairs of hosts of which the first sends to the second: {(src, dst): congestion controls}."""
+        """Return {(src, dst): congestion controls}, for each pair of hosts in which src sends to dst."""
         found = {}
         for flow in self.flows:
             found.setdefault((flow.src, flow.dst), {})[flow.cc] = True
@@ -110,7 +110,7 @@ class Scenario:
         return {pair: list(names) for pair, names in found.items()}
 
     def planned_bytes(self):
-        """The payload that each host sends to each other: {(src, dst): bytes}."""
+        """Return {(src, dst): bytes of payload that src sends to dst}."""
         planned = {}
         for flow in self.flows:
             pair = flow.src, flow.dst

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Values with units. Every parser raises ValueError with a text that says which values are allowed."""
+"""Values with units. For any other value the parsers raise ValueError with a text that lists the allowed values."""
 
 import re
 from fractions import Fraction

@@ -12,7 +12,7 @@ NORMAL = 1.959964
 
 
 def student(degrees):
-    """Student's t for 95 %; beyond the table, its expansion in 1 / degrees."""
+    """Student's t for 95 %. If the table has no entry, compute the expansion of t in 1 / degrees."""
     if degrees <= len(STUDENT):
         return STUDENT[degrees - 1]
     z = NORMAL

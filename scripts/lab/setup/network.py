@@ -184,7 +184,9 @@ class Network:
         return again
 
     def _reroute(self, before, dead, ends):
-        """The routes that change, and all routes of the two switches of the link, whose kernels noticed the failure."""
+        """The new routes after a change of a link. For the two switches of the link these are all routes, because
+        their kernels noticed the change of the link; for other switches only the routes that change.
+        """
         lines = []
         for switch in self.topology.switches:
             old, new = self.routes(switch, before), self.routes(switch, dead)

@@ -31,8 +31,8 @@ class Plan:
         self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
 
     def _allowed(self):
-        """Programs use the default congestion control. In a namespace it must be one that all users may choose.
-        Return the lines that allow it, and the command that restores the list at the end.
+        """Allow the congestion control of programs to all users; a namespace accepts no other one as its default.
+        Return the lines that add it to the list, and the command that restores the list at the end.
         """
         if not self.scenario.runs:
             return [], ""

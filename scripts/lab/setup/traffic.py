@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The plan of hpcc-traffic: flows, programs, and what is measured at which times.
+"""The plan of hpcc-traffic: flows, programs, and the times and objects of measurements.
 tools/traffic/main.c documents its lines.
 """
 
@@ -11,9 +11,9 @@ from .network import PREFIX
 
 # Least number of samples before the first flow can end or, with many flows, before the last flow starts.
 SAMPLES = 400
-# With more flows than this, none is drawn over time: each flow costs a system call per sample.
+# If there are more flows than this, no flow is drawn over time, because each flow costs a system call per sample.
 FLOWS_DRAWN = 32
-# Number of ports that are drawn over time, those that will carry the most bytes.
+# Number of ports that are drawn over time: the ports with the most expected bytes.
 PORTS_DRAWN = 16
 
 # Directory of the programs' output, relative to that of the plan.

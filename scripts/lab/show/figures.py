@@ -139,7 +139,7 @@ def slowdown(results):
 
 
 def _quantiles(values):
-    """Values at evenly spaced ranks, the first and the last included."""
+    """The set of values at evenly spaced ranks, with the first and the last value."""
     last = len(values) - 1
     return {values[round(i * last / STEPS)] for i in range(STEPS + 1)} if values else set()
 

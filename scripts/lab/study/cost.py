@@ -78,8 +78,8 @@ def is_ours(module):
 
 
 def plain_ack(acks, part):
-    """Mean number of our instructions per ACK, over the cheapest ACKs, a fraction of @part of
-    all: those without telemetry. None if there are almost none."""
+    """Mean number of our instructions per ACK without telemetry. These are the cheapest ACKs:
+    the fraction @part of all ACKs. None if there are almost none."""
     left = whole = part * sum(count for _, count in acks)
     if part < 0.02 or not whole:
         return None

@@ -25,7 +25,7 @@ from . import published
 from .grid import TOP
 
 PERCENTILES = results.PERCENTILES
-# Upper ends of classes of sizes; the last has the longest flows.
+# Upper ends of the classes of flow sizes; the class of the longest flows is last.
 SIZES = (*results.SIZES, math.inf)
 # Least number of flows for a percentile, so that one of them is above it.
 FLOWS_MIN = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
@@ -45,7 +45,7 @@ NEVER = math.inf
 NOT_ENDED = "not ended"
 # Parts of a scenario that describe its network.
 NETWORK = ("ip", "topology", "link", "host", "qdisc")
-# Counters of hpcc for connections without telemetry, temporarily or all the time.
+# Counters of hpcc for connections that had no telemetry for a time, or during their whole life.
 CLASSIC = ("not_agreed", "fallbacks", "unseen_loss")
 CLASSES = {True: "to hosts", False: "fabric"}
 
