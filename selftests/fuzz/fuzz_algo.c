@@ -81,15 +81,13 @@ static struct hpcc_sample take_sample(struct fuzz_input *in, const struct hpcc_a
 
 static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p)
 {
-	u32 i;
-
 	expect(a->W_q16 >= p->W_min_q16 && a->W_q16 <= p->W_max_q16);
 	expect(a->Wc_q16 >= p->W_min_q16 && a->Wc_q16 <= p->W_max_q16);
 	expect(a->U_q24 <= HPCC_U_MAX_Q24);
 	expect(a->U_low < 1U << HPCC_U_LOW_BITS);
 	expect(a->inc_stage <= p->max_stage);
 	expect(a->end <= a->nr);
-	for (i = 0; i < a->nr; i++) {
+	for (u32 i = 0; i < a->nr; i++) {
 		expect(a->L[i].u_q24 <= HPCC_U_MAX_Q24);
 		expect(!a->L[i].valid || a->L[i].rounds <= HPCC_LINK_ROUNDS);
 		expect(!a->L[i].valid || !a->L[i].quiet);
@@ -139,9 +137,9 @@ static void expect_average(const struct hpcc_algo *was, const struct hpcc_algo *
 {
 	long double u = 0, tau = 0, U = U_of(was), error;
 	char state[HPCC_HOPS_MAX] = { 0 };	/* 'f'resh, or 'u'nusable */
-	u32 i, at;
+	u32 at;
 
-	for (i = 0; i < n; i++) {
+	for (u32 i = 0; i < n; i++) {
 		struct hpcc_link l;
 
 		at = s[i].hop - 1;
@@ -203,13 +201,12 @@ static void expect_any_order(const struct hpcc_algo *was, const struct hpcc_algo
 	struct hpcc_sample reverse[RECORDS_MAX];
 	struct hpcc_link L[HPCC_HOPS_MAX];
 	struct hpcc_algo a = copy_of(was, L);
-	u32 i;
 
-	for (i = 0; i < n; i++)
+	for (u32 i = 0; i < n; i++)
 		reverse[n - 1 - i] = s[i];
 	hpcc_measure_inflight(&a, p, reverse, n);
 	expect(a.U_q24 == now->U_q24 && a.U_low == now->U_low);
-	for (i = 0; i < a.nr; i++)
+	for (u32 i = 0; i < a.nr; i++)
 		expect(a.L[i].u_q24 == now->L[i].u_q24 && a.L[i].valid == now->L[i].valid);
 }
 
@@ -221,9 +218,9 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 	struct hpcc_sample *exact;
 	struct hpcc_algo was;
 	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
-	u32 bits, i;
+	u32 bits;
 
-	for (i = 0; i < n; i++) {
+	for (u32 i = 0; i < n; i++) {
 		s[i] = take_sample(in, a);
 		if (memory && s[i].hop > a->nr && s[i].hop <= HPCC_HOPS_MAX)
 			grow(a, s[i].hop);

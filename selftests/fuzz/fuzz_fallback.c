@@ -42,9 +42,8 @@ static void begin(struct model *m)
 static bool busy(const struct model *m)
 {
 	s128 dt = m->now - m->now0;
-	u32 i;
 
-	for (i = 0; i < m->a.end; i++) {
+	for (u32 i = 0; i < m->a.end; i++) {
 		s128 dtx = (s128)m->L[i].tx - m->L0[i].tx;
 
 		if (i < m->end0 && m->L0[i].valid && m->L[i].valid &&

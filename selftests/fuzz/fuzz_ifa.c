@@ -17,10 +17,9 @@ static void decode(const u8 *md, const struct hpcc_ifa *t, u64 bps, u8 scale)
 	struct hpcc_trace_link link = { .bps = 0 };
 	int hops = hpcc_ifa_hops(t);
 	struct hpcc_ifa_hop hop;
-	int nr;
 
 	expect(hops <= HPCC_IFA_NODES_MAX);
-	for (nr = 1; nr <= hops; nr++) {
+	for (int nr = 1; nr <= hops; nr++) {
 		struct hpcc_record r;
 
 		if (hpcc_ifa_hop(md, hops, nr, &hop))

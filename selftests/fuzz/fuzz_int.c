@@ -16,10 +16,9 @@ static void decode(const u8 *p, const struct hpcc_int_md *t, u64 bps, u8 scale)
 	struct hpcc_trace_link link = { .bps = 0 };
 	int hops = hpcc_int_hops(t);
 	struct hpcc_int_hop hop;
-	int nr;
 
 	expect(hops <= HPCC_INT_NODES_MAX);
-	for (nr = 1; nr <= hops; nr++) {
+	for (int nr = 1; nr <= hops; nr++) {
 		u64 tx_ns = link.tx_ns;
 		struct hpcc_record r;
 

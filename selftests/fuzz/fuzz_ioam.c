@@ -16,10 +16,9 @@ static void decode(const u8 *trace, const struct hpcc_ioam *t, u64 bps, u8 scale
 	int nodes = hpcc_ioam_nodes(t);
 	struct hpcc_trace_link link = { .bps = 0 };
 	struct hpcc_ioam_node n;
-	int hop;
 
 	expect(nodes <= HPCC_IOAM_NODES_MAX);
-	for (hop = 1; hop <= nodes; hop++) {
+	for (int hop = 1; hop <= nodes; hop++) {
 		struct hpcc_record r;
 
 		if (hpcc_ioam_node(trace, t, hop, &n))
@@ -38,9 +37,8 @@ static void changes(const u8 *p, const u8 *before, u32 len, const struct hpcc_io
 {
 	u32 to = HPCC_IOAM_HEAD_LEN + t->left * 4;
 	u32 from = wrote ? to - t->node_words * 4 : to;
-	u32 i;
 
-	for (i = 0; i < len; i++)
+	for (u32 i = 0; i < len; i++)
 		expect(p[i] == before[i] || i == 2 || i == 3 || (i >= from && i < to));
 	expect(!((p[2] ^ before[2]) & ~0x04));
 	expect(!((p[3] ^ before[3]) & 0x80));

@@ -44,14 +44,12 @@ static long double seg(u64 q24)
 static long double granted(const struct ldcp_params *p, long double cw, u32 n)
 {
 	n = min_t(u32, n, LDCP_ACKED_MAX);
-	return cw < 1 ? cw + seg(p->gamma_q24) :
-			fminl(cw + n * seg(p->alpha_q24) / cw, 1 << 24);
+	return cw < 1 ? cw + seg(p->gamma_q24) : fminl(cw + n * seg(p->alpha_q24) / cw, 1 << 24);
 }
 
 static long double revoked(const struct ldcp_params *p, long double cw, u32 n)
 {
-	return cw <= 1 ? fmaxl(cw / 2, seg(p->cw_min_q24)) :
-			 fmaxl(cw - n * seg(p->beta_q24), 1);
+	return cw <= 1 ? fmaxl(cw / 2, seg(p->cw_min_q24)) : fmaxl(cw - n * seg(p->beta_q24), 1);
 }
 
 static u32 take_constant(struct fuzz_input *in)

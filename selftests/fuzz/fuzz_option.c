@@ -74,9 +74,9 @@ static void syn(const u8 *opts, u32 len, u8 kind, u16 exid)
 	int caps = hpcc_syn_opt_find(opts, len, kind, exid);
 	u8 again[HPCC_SYN_OPT_LEN];
 	const u8 *p = NULL;
-	int i, optlen = 0;
+	int optlen = 0;
 
-	for (i = 0; i < want.nr && !p; i++) {
+	for (int i = 0; i < want.nr && !p; i++) {
 		p = opts + want.at[i];
 		optlen = want.len[i];
 		if (optlen < 4 || p[2] * 256 + p[3] != exid)

@@ -44,10 +44,9 @@ static void parameters(const u64 words[2], struct hpcc_newint_params *q)
 static void parts(u64 W_init_q16, u64 W_q16)
 {
 	struct hpcc_params p;
-	u32 bits;
 
 	hpcc_params_init(&p, 1, W_init_q16, 1, 0, 1, 0);
-	for (bits = 1; bits <= 30; bits++)
+	for (u32 bits = 1; bits <= 30; bits++)
 		expect(hpcc_newint_part(&p, min(W_q16, p.W_max_q16), bits) <= 1U << bits);
 	expect(hpcc_newint_part(&p, p.W_max_q16, 16) == 1U << 16);
 }
@@ -100,9 +99,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct hpcc_newint r = { .algo = { .L = L, .nr = LINKS } };
 	struct hpcc_newint_params q;
 	u64 words[3];
-	u32 i;
 
-	for (i = 0; i < 3; i++)
+	for (u32 i = 0; i < 3; i++)
 		words[i] = __builtin_bswap64(fuzz_take(&in, 8));
 	parameters(words, &q);
 	hpcc_newint_begin(&r, &q, 0);

@@ -66,13 +66,11 @@ static u32 be16(const u8 *p)
 
 static bool to_ip(struct view *v, u32 *proto)
 {
-	int tags;
-
 	if (!there(v, 14))
 		return false;
 	*proto = be16(v->p + 12);
 	v->p += 14;
-	for (tags = 0; *proto == 0x8100 || *proto == 0x88a8; tags++) {
+	for (int tags = 0; *proto == 0x8100 || *proto == 0x88a8; tags++) {
 		if (tags == HPCC_VLAN_TAGS_MAX || !there(v, 4))
 			return false;
 		*proto = be16(v->p + 2);
@@ -245,9 +243,8 @@ static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
 static u32 sum_of(const u8 *p, u32 len)
 {
 	u64 sum = 0;
-	u32 i;
 
-	for (i = 0; i < len; i++)
+	for (u32 i = 0; i < len; i++)
 		sum += i % 2 ? p[i] : p[i] * 256;
 	return sum % 0xffff;
 }
@@ -260,9 +257,7 @@ static u32 qlen_bits(const u8 *slot)
 /* Index of the first free slot, which the switch must use; -1: none. */
 static int due(const u8 *slots, u32 nr)
 {
-	u32 i;
-
-	for (i = 0; i < nr; i++)
+	for (u32 i = 0; i < nr; i++)
 		if (slots[8 * i] < 0x10)
 			return i;
 	return -1;
@@ -291,7 +286,7 @@ static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)
 /* Check an option before (@was) and after (@is) stamping, and the result of hpcc_stamp_packet(). */
 static void expect_option(const u8 *was, const u8 *is, u32 len, int ret, const struct hpcc_stamp *s)
 {
-	u32 nr = len / 8, hop = is[3] / 16, i;
+	u32 nr = len / 8, hop = is[3] / 16;
 	bool load = was[2] / 32 != 3;
 	u8 scale = was[2] % 32;
 	int slot;
@@ -304,7 +299,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret, const s
 	slot = due(was + 4, nr);
 	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr || (load ? s->quiet : s->anonymous))
 		slot = -1;
-	for (i = 0; i < nr; i++)
+	for (u32 i = 0; i < nr; i++)
 		expect((int)i == slot || !memcmp(was + 4 + 8 * i, is + 4 + 8 * i, 8));
 	if (slot < 0) {
 		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE ||
@@ -324,12 +319,12 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret, const s
 /* Check the quiet hops that a receiver finds in an option that has passed all switches. */
 static void expect_quiet(const u8 *p, u32 len)
 {
-	u32 told = 0, last = 0, hop, i, quiet;
+	u32 told = 0, last = 0, hop, quiet;
 	struct hpcc_opt opt;
 	bool full = true;
 
 	expect(!hpcc_opt_decode(p, len, &opt));
-	for (i = 0; i < opt.nr; i++) {
+	for (u32 i = 0; i < opt.nr; i++) {
 		hop = p[4 + 8 * i] / 16;
 		full &= hop > 0;
 		if (!hop || hop > opt.hops)
@@ -486,7 +481,6 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct hpcc_opt_location place, wanted;
 	u8 *p = fuzz_copy(in.p, in.size);
 	bool there;
-	u32 i;
 
 	stamp_any(in, &setup.s);
 	walk_ip(p, in.size, &setup, proto);
@@ -496,7 +490,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		expect(place.tcp == wanted.tcp && place.opt == wanted.opt);
 		expect(place.len == wanted.len && place.end == wanted.end);
 		respond(p, in.size, &place, &setup, kind);
-		for (i = 0; i < SETUP_SWITCHES(setup.flags); i++) {
+		for (u32 i = 0; i < SETUP_SWITCHES(setup.flags); i++) {
 			stamp(p, in.size, &place, &setup.s, setup.flags & SETUP_FIX_CHECK);
 			/* the next port has another queue */
 			setup.s.qlen_ns = setup.s.qlen_ns << 7 | setup.s.qlen_ns >> 57;

@@ -74,8 +74,7 @@ static inline void assert_equal(const struct hpcc_algo *a, const struct hpcc_alg
 /* Return a connection that has processed its first ACK, of bytes 0 .. 999. */
 static inline struct hpcc_algo started(const struct hpcc_params *p)
 {
-	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000,
-				       .tx = 500000 };
+	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000, .tx = 500000 };
 	struct hpcc_algo a = begun(p);
 
 	assert_int_equal(hpcc_new_ack(&a, p, &s, 1, 1000, 100000),

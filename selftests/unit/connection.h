@@ -51,11 +51,9 @@ static inline u32 update(u64 dts, u64 dtx, u64 qlen)
 /* Begin a connection of three links, whose first records have the same time. */
 static inline void three(u32 max_stage)
 {
-	int i;
-
 	p = params(max_stage);
 	a = begun(&p);
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		s[i] = (struct hpcc_sample){ .hop = i + 1, .tag = i, .ts = 1000000, .tx = 1000000 };
 	hpcc_new_ack(&a, &p, s, 3, 0, 1000);
 }

@@ -51,9 +51,7 @@ static inline void assert_near(long double got, long double want, long double er
 /* Add the bytes to an Internet checksum's sum, which is 0xffff over a right checksum. */
 static inline u32 sum_words(u32 sum, const u8 *p, u32 len)
 {
-	u32 i;
-
-	for (i = 0; i < len; i++)
+	for (u32 i = 0; i < len; i++)
 		sum += i & 1 ? p[i] : p[i] << 8;
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);

@@ -16,9 +16,8 @@ TEST(mul_shr__rounds_and_saturates)
 		{ ~0ULL, ~0ULL, 31, ~0ULL }, { 1ULL << 40, 1ULL << 55, 31, ~0ULL },
 		{ 1ULL << 40, 1ULL << 53, 31, 1ULL << 62 },
 	};
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(hpcc_mul_shr(cases[i].a, cases[i].b, cases[i].shift),
 				 cases[i].want);
 }
@@ -26,9 +25,8 @@ TEST(mul_shr__rounds_and_saturates)
 TEST(mul_shr__any)
 {
 	u64 seed = 11;
-	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		u64 a = random_magnitude(&seed), b = random_magnitude(&seed);
 		unsigned int shift = 1 + random_below(&seed, 64);
 		unsigned __int128 product = (unsigned __int128)a * b;
@@ -108,9 +106,7 @@ TEST(algo_forget_hop__out_of_range)
 
 TEST(algo_trim__keeps_the_hops_given)
 {
-	u32 i;
-
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
+	for (u32 i = 0; i < HPCC_HOPS_MAX; i++)
 		a.L[i] = a.L[0];
 	a.end = HPCC_HOPS_MAX;
 	hpcc_algo_trim(&a, HPCC_HOPS_MAX);
@@ -118,7 +114,7 @@ TEST(algo_trim__keeps_the_hops_given)
 	hpcc_algo_trim(&a, ~0U);
 	assert_true(a.L[14].valid);
 	hpcc_algo_trim(&a, 3);
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
+	for (u32 i = 0; i < HPCC_HOPS_MAX; i++)
 		assert_int_equal(a.L[i].valid, i < 3);
 }
 
@@ -263,12 +259,11 @@ TEST(algo_restart__returns_at_once)
 static void reduce_holds_beside_an_idle_link(u32 max_stage)
 {
 	long double want = W_INIT;
-	u32 i;
 
 	begin(max_stage);
 	set_U(&a, ONE / 100);
 	/* CE reduces Wc in each round trip, and the measured link is idle. */
-	for (i = 0; i < 10; i++) {
+	for (u32 i = 0; i < 10; i++) {
 		hpcc_algo_reduce(&a, &p, 3);
 		want *= 7.0L / 8;
 		assert_near(ldexpl(a.Wc_q16, -16), want, 1);
@@ -278,7 +273,7 @@ static void reduce_holds_beside_an_idle_link(u32 max_stage)
 		assert_near(ldexpl(a.W_q16, -16), want, 1);
 	}
 	/* The marks end: five additive increases, then W jumps to W_init. */
-	for (i = 0; i < 5; i++) {
+	for (u32 i = 0; i < 5; i++) {
 		assert_true(a.W_q16 < BYTES(W_INIT) / 2);
 		update(T_NS, T_NS / 100, 0);
 	}
@@ -398,9 +393,8 @@ TEST(link_u__queue_and_rate)
 		{ 0, half / 2 - 1, half, ONE / 2 }, { 0, half - 1, half - 1, ONE },
 		{ 0, half, half, ONE }, { 0, 2 * half, half, 2 * ONE },
 	};
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(hpcc_link_u(&p, cases[i].qlen, cases[i].dtx, cases[i].dts),
 				 cases[i].want);
 	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 0, 1) < HPCC_U_MAX_Q24);
@@ -448,17 +442,15 @@ TEST(measure_inflight__tau_is_at_most_T)
 
 TEST(measure_inflight__moves_by_the_least_weight)
 {
-	int i;
-
 	/* T is 1 s, and records are 1 ns apart */
 	hpcc_params_init(&p, 1000000000, BYTES(1000), BYTES(1), 0, ETA, 5);
 	a = started(&p);
-	for (i = 0; i < 1000; i++) {
+	for (int i = 0; i < 1000; i++) {
 		measure(1, 0, 1000000000);
 		measure(1, 0, 0);
 	}
 	assert_near(U_of(&a), powl(1 - 1e-9L, 2000), 1e-10L);
-	for (i = 0; i < 1000; i++)
+	for (int i = 0; i < 1000; i++)
 		measure(2, 1, 0);
 	assert_near(U_of(&a), 0.5L + (powl(1 - 1e-9L, 2000) - 0.5L) *
 		    powl(1 - 2e-9L, 1000), 1e-10L);
@@ -467,11 +459,10 @@ TEST(measure_inflight__moves_by_the_least_weight)
 TEST(measure_inflight__largest_link_counts)
 {
 	static const u64 dtx[3][3] = { { 5, 2, 1 }, { 2, 5, 1 }, { 1, 2, 5 } };
-	int i, k;
 
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		three(5);
-		for (k = 0; k < 3; k++)
+		for (int k = 0; k < 3; k++)
 			s[k] = hop_next(k + 1, T_NS, dtx[i][k] * T_NS / 10);
 		assert_int_equal(measure_all(3), 0);
 		assert_true(a.U_q24 == ONE / 2);
@@ -482,11 +473,10 @@ TEST(measure_inflight__order_of_records_is_no_matter)
 {
 	struct hpcc_algo b;
 	struct hpcc_sample r[3];
-	int k;
 
 	three(5);
 	b = copy_of(&a);
-	for (k = 0; k < 3; k++) {
+	for (int k = 0; k < 3; k++) {
 		s[k] = hop_next(k + 1, 1000 + k, 500 - k);
 		r[2 - k] = s[k];
 	}
@@ -553,8 +543,7 @@ TEST(measure_inflight__missing_link_is_remembered)
 TEST(measure_inflight__later_link_has_no_rate_yet)
 {
 	s[0] = next(&a, T_NS, T_NS / 2, 0);
-	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50,
-				     .qlen = 1ULL << 50 };
+	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50, .qlen = 1ULL << 50 };
 	assert_int_equal(measure_all(2), HPCC_ACK_NEW);
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[14].valid && a.L[14].u_q24 == 0);
@@ -571,9 +560,8 @@ TEST(measure_inflight__no_records)
 TEST(measure_inflight__ts_does_not_go_back)
 {
 	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(dts); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(dts); i++) {
 		struct hpcc_algo before = copy_of(&a);
 
 		assert_int_equal(measure(dts[i], 100, 9 * T_NS),
@@ -611,9 +599,8 @@ TEST(measure_inflight__tx_back_starts_the_link_anew)
 TEST(measure_inflight__tx_excess_beyond_4_dts_and_T)
 {
 	static const u64 dts[] = { 1, 999, 10000, 1ULL << 61 };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(dts); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(dts); i++) {
 		u64 most = 4 * dts[i] + T_NS;
 		struct hpcc_algo before;
 
@@ -667,9 +654,8 @@ TEST(measure_inflight__repeated_hop)
 TEST(measure_inflight__hop_out_of_range)
 {
 	static const u8 bad[] = { 0, 16, 128, 255 };
-	unsigned int i;
 
-	for (i = 0; i < sizeof(bad); i++) {
+	for (unsigned int i = 0; i < sizeof(bad); i++) {
 		struct hpcc_algo before = copy_of(&a);
 
 		*s = (struct hpcc_sample){ .hop = bad[i], .ts = 5 };

@@ -37,11 +37,10 @@ TEST(measure_quiet__adds_at_first)
 TEST(measure_quiet__then_multiplies)
 {
 	u64 before;
-	u32 i;
 
 	hpcc_algo_restart(&a, &p, BYTES(2000));
 	set_U(&a, p.eta_q24);
-	for (i = 1; i <= 40; i++) {
+	for (u32 i = 1; i <= 40; i++) {
 		u32 steps = min(i - 1, 32U);
 
 		before = a.W_q16;
@@ -83,10 +82,8 @@ TEST(measure_quiet__marks_reduce)
 /* A record ends the quiet time and is measured at once, with a rate of 1: the link has a queue. */
 TEST(measure_quiet__first_record_measures)
 {
-	u32 i;
-
 	*s = next(&a, 40 * T_NS, 0, T_NS / 4);
-	for (i = 1; i <= 10; i++)
+	for (u32 i = 1; i <= 10; i++)
 		quiet_ack(1, T_NS, 200000 * i);
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE + ONE / 4);
@@ -117,9 +114,8 @@ TEST(measure_quiet__other_link_meanwhile)
 TEST(measure_quiet__beside_a_measured_link)
 {
 	static const u64 dtx[] = { 4000, 9900 };
-	u32 i;
 
-	for (i = 0; i < 2; i++) {
+	for (u32 i = 0; i < 2; i++) {
 		begin(5);
 		quiet_ack(2, T_NS, 200000);
 		quiet_ack(2, T_NS, 200000);
@@ -136,10 +132,8 @@ TEST(measure_quiet__beside_a_measured_link)
 /* A quiet link whose reports stop counts as idle after a time, like any other link. */
 TEST(measure_quiet__silence)
 {
-	u32 i;
-
 	quiet_ack(2, T_NS, 200000);
-	for (i = 1; i <= HPCC_LINK_ROUNDS + 2; i++)
+	for (u32 i = 1; i <= HPCC_LINK_ROUNDS + 2; i++)
 		ack(T_NS, T_NS / 2, 0, 300000 * i, 300000 * i + 1000);
 	assert_near(U_of(&a), 0.5L, 1e-6);
 	hpcc_algo_forget_hop(&a, 2);
@@ -150,11 +144,10 @@ TEST(measure_quiet__silence)
 TEST(measure_quiet__slow_start_doubles)
 {
 	u64 before;
-	u32 i;
 
 	hpcc_algo_restart(&a, &p, BYTES(1000));
 	hpcc_algo_slow(&a);
-	for (i = 1; i <= 5; i++) {
+	for (u32 i = 1; i <= 5; i++) {
 		before = a.W_q16;
 		quiet_ack(1, T_NS, 200000 * i);
 		hpcc_algo_acked(&a, &p, 1 << (i - 1), 1000, before);
@@ -166,11 +159,10 @@ TEST(measure_quiet__slow_start_doubles)
 TEST(measure_quiet__bounds)
 {
 	u64 seed = 12;
-	u32 run, i;
 
-	for (run = 0; run < 300; run++) {
+	for (u32 run = 0; run < 300; run++) {
 		begin(random_below(&seed, 8));
-		for (i = 1; i <= 100; i++) {
+		for (u32 i = 1; i <= 100; i++) {
 			u64 dts = random_below(&seed, 3 * T_NS);
 			u64 dtx = random_below(&seed, dts + 1);
 			u64 qlen = random_below(&seed, 3 * T_NS);
@@ -272,10 +264,8 @@ TEST(compute_wind__clamps_what_Wc_stores)
 
 TEST(compute_wind__U_of_0)
 {
-	u64 U;
-
 	begin(0);
-	for (U = 0; U < 1ULL << 40; U = 2 * U + 1) {
+	for (u64 U = 0; U < 1ULL << 40; U = 2 * U + 1) {
 		a.Wc_q16 = BYTES(W_MIN);
 		a.U_q24 = U >> HPCC_U_LOW_BITS;
 		a.U_low = U & ((1U << HPCC_U_LOW_BITS) - 1);
@@ -346,10 +336,8 @@ TEST(new_ack__synchronises_beyond_last_update_seq)
 
 TEST(new_ack__five_additive_steps_then_a_jump)
 {
-	u32 i;
-
 	a.Wc_q16 = BYTES(10000);
-	for (i = 1; i <= 5; i++) {
+	for (u32 i = 1; i <= 5; i++) {
 		assert_int_equal(update(T_NS, T_NS / 2, 0), HPCC_ACK_UPDATE);
 		assert_true(a.W_q16 == BYTES(10000) + i * BYTES(125) / 2);
 		assert_int_equal(a.inc_stage, i);
@@ -467,10 +455,9 @@ TEST(pacing_rate__whole_range)
 {
 	static const long double bps[] = { 1e7, 1e9, 1e11, 8e11 };
 	static const u64 T_ns[] = { 1000, 4160, 1000000, 1000000000 };
-	unsigned int i, k;
 
-	for (i = 0; i < 4; i++)
-		for (k = 0; k < 4; k++) {
+	for (unsigned int i = 0; i < 4; i++)
+		for (unsigned int k = 0; k < 4; k++) {
 			u64 W = bps[i] / 8 * T_ns[k] / 1e9L * 65536;
 
 			hpcc_params_init(&p, T_ns[k], W, W / 1024, 0, ETA, 5);

@@ -5,8 +5,7 @@
  */
 #include "algo.h"
 
-static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000,
-				 800000000000 };
+static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000, 800000000000 };
 static const u64 Ts_ns[] = { 1000, 10000, 1000000, 1000000000 };
 
 /* Parameters of a sender at this rate and T, with times in units of 2^-frac ns. */
@@ -22,9 +21,8 @@ static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
 TEST(any__hostile_samples_keep_the_bounds)
 {
 	u64 seed = 21;
-	u32 run, i, k;
 
-	for (run = 0; run < 400; run++) {
+	for (u32 run = 0; run < 400; run++) {
 		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 8,
 						  run / 16 % 3);
 		struct hpcc_algo a;
@@ -35,11 +33,11 @@ TEST(any__hostile_samples_keep_the_bounds)
 					 random_magnitude(&seed), random_magnitude(&seed),
 					 random_magnitude(&seed), random_magnitude(&seed));
 		a = begun(&p);
-		for (i = 0; i < 500; i++) {
+		for (u32 i = 0; i < 500; i++) {
 			struct hpcc_sample s[4];
 			u32 n = random_below(&seed, 5);
 
-			for (k = 0; k < n; k++) {
+			for (u32 k = 0; k < n; k++) {
 				struct hpcc_link *l;
 
 				s[k].hop = random_below(&seed, 18);
@@ -67,7 +65,7 @@ TEST(any__hostile_samples_keep_the_bounds)
 			assert_true(a.U_q24 <= HPCC_U_MAX_Q24);
 			assert_true(a.U_low < 1U << HPCC_U_LOW_BITS);
 			assert_true(a.inc_stage <= p.max_stage);
-			for (k = 0; k < HPCC_HOPS_MAX; k++)
+			for (u32 k = 0; k < HPCC_HOPS_MAX; k++)
 				assert_true(a.L[k].u_q24 <= HPCC_U_MAX_Q24);
 		}
 		if (run == 0)
@@ -78,9 +76,8 @@ TEST(any__hostile_samples_keep_the_bounds)
 TEST(any__average_stays_between_U_and_u)
 {
 	u64 seed = 22;
-	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		struct hpcc_params p;
 		struct hpcc_algo a;
 		u64 before, u, tau;
@@ -104,9 +101,8 @@ TEST(any__average_stays_between_U_and_u)
 TEST(any__more_queue_never_gives_a_larger_window)
 {
 	u64 seed = 23;
-	u32 run;
 
-	for (run = 0; run < 20000; run++) {
+	for (u32 run = 0; run < 20000; run++) {
 		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 4,
 						  run / 16 % 3);
 		struct hpcc_algo a = started(&p), b;
@@ -154,10 +150,9 @@ static void model_measure(struct model *m, const struct hpcc_link *L,
 			  const struct hpcc_sample *s, u32 n)
 {
 	long double u = 0, tau = 0;
-	u32 i;
 
 	m->tie = false;
-	for (i = 0; i < n; i++) {
+	for (u32 i = 0; i < n; i++) {
 		const struct hpcc_link *l = &L[s[i].hop - 1];
 		long double dts = s[i].ts - l->ts;
 		long double qlen = fminl(s[i].qlen, l->qlen);
@@ -209,17 +204,17 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 	struct hpcc_params p = params_for(bps, T_ns, frac, seed % 3 * 2);
 	struct hpcc_sample s[3] = { { .hop = 1 }, { .hop = 2 }, { .hop = 3 } };
 	long double U_run, W_err = ldexpl(1, -15);
-	u32 n = 1 + seed % 3, seq = 0, i, k;
+	u32 n = 1 + seed % 3, seq = 0;
 	struct hpcc_algo a = begun(&p);
 
 	hpcc_new_ack(&a, &p, s, n, 0, 10);
 	U_run = U_of(&a);
-	for (i = 0; i < 1500; i++) {
+	for (u32 i = 0; i < 1500; i++) {
 		struct model m, drift;
 		u32 load = i / 300 % 2 ? 900 : 300;
 		bool full;
 
-		for (k = 0; k < n; k++)
+		for (u32 k = 0; k < n; k++)
 			walk(&s[k], p.T, &seed, load, i / 200 % 2 ? p.T : 0);
 		seq += 3;
 		full = (s32)(seq - a.last_update_seq) > 0;
@@ -249,11 +244,9 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 
 static void references(u32 frac, u32 seeds)
 {
-	u32 i, k, seed;
-
-	for (i = 0; i < 4; i++)
-		for (k = 0; k < 4; k++)
-			for (seed = 1; seed <= seeds; seed++)
+	for (u32 i = 0; i < 4; i++)
+		for (u32 k = 0; k < 4; k++)
+			for (u32 seed = 1; seed <= seeds; seed++)
 				reference(rates_bps[i], Ts_ns[k], frac, seed);
 }
 

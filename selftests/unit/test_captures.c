@@ -43,9 +43,7 @@ struct segment {
 
 static void put_le32(struct pcap *c, u32 value)
 {
-	u32 i;
-
-	for (i = 0; i < 4; i++)
+	for (u32 i = 0; i < 4; i++)
 		c->bytes[c->len++] = value >> (8 * i);
 }
 
@@ -434,10 +432,9 @@ TEST(captures__csig)
 	static const u8 types[] = { HPCC_CSIG_ABW_C, HPCC_CSIG_QLEN };
 	static struct pcap c;
 	struct frame f;
-	u32 i;
 
 	begin(&c);
-	for (i = 0; i < sizeof(types); i++) {
+	for (u32 i = 0; i < sizeof(types); i++) {
 		struct segment s = { .flags = 0x10, .seq = 1, .ack = 1 };
 
 		ask(&s, HPCC_OPT_FORWARD, 0, 1);

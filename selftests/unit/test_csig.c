@@ -31,9 +31,9 @@ TEST(find__behind_vlan_tags)
 {
 	static const u8 vlan[4] = { 0x81, 0, 0, 5 };
 	u8 p[HPCC_CSIG_WALK + 2] = {};
-	u32 tags, at;
+	u32 at;
 
-	for (tags = 0; tags <= HPCC_VLAN_TAGS_MAX; tags++) {
+	for (u32 tags = 0; tags <= HPCC_VLAN_TAGS_MAX; tags++) {
 		at = 12 + 4 * tags;
 		put_unaligned_be16(TPID, p + at);
 		assert_int_equal(hpcc_csig_find(p, sizeof(p), TPID), at);
@@ -56,9 +56,8 @@ TEST(bucket__bounds)
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28,
 		32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448,
 	};
-	u32 s;
 
-	for (s = 0; s < 32; s++) {
+	for (u32 s = 0; s < 32; s++) {
 		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_ABW_BITS), abw[s]);
 		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_TIME_BITS), time[s]);
 		assert_int_equal(hpcc_csig_bucket(abw[s], HPCC_CSIG_ABW_BITS), s);
@@ -76,13 +75,13 @@ TEST(bucket__bounds)
 TEST(bucket__read_back)
 {
 	static const u32 abws[] = { 1, 7, 50, 167, 312, 1000 };
-	u32 i, permille, s, util;
+	u32 s, util;
 
-	for (i = 0; i < ARRAY_SIZE(abws); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(abws); i++) {
 		u32 wide = 4 * abws[i] * (ONE / 10000 + 1);
 
 		u = hpcc_csig_units(abws[i], 1 + i * 199999);
-		for (permille = 0; permille <= 1000; permille++) {
+		for (u32 permille = 0; permille <= 1000; permille++) {
 			u32 abw_q30 = (u64)ONE * permille / 1000;
 
 			s = hpcc_csig_abw_bucket(abw_q30, &u);
@@ -138,9 +137,8 @@ TEST(write__compares)
 		.locator = 9,
 	};
 	u8 p[HPCC_CSIG_LEN];
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
 		put_unaligned_be16(TPID, p);
 		put_unaligned_be16(cases[i].before, p + 2);
 		assert_int_equal(hpcc_csig_write(p, &hop, &u), cases[i].ret);
@@ -154,9 +152,9 @@ TEST(write__compares)
 
 TEST(locator__never_nobody)
 {
-	u32 port, seen = 0;
+	u32 seen = 0;
 
-	for (port = 0; port < 300; port++) {
+	for (u32 port = 0; port < 300; port++) {
 		u8 locator = hpcc_csig_locator(7, port);
 
 		assert_in_range(locator, 1, HPCC_CSIG_LOCATORS);
@@ -177,9 +175,8 @@ TEST(pop__option_and_checksum)
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 1, .scale = 3 };
 	struct hpcc_opt_location place = { .tcp = 20, .opt = 41, .len = 12, .end = 56 };
 	u8 p[60] = {}, was[60];
-	u32 odd;
 
-	for (odd = 0; odd < 2; odd++) {
+	for (u32 odd = 0; odd < 2; odd++) {
 		place.opt = 40 + odd;
 		memset(p, 0x5a, sizeof(p));
 		hpcc_opt_encode(p + place.opt, 253, &opt);
@@ -228,9 +225,8 @@ TEST(take__refused)
 {
 	static const u16 tags[] = { TAG(1, 9, 0), TAG(0, 9, 1), TAG(2, 9, 1), TAG(7, 31, 127), 0 };
 	struct hpcc_csig_path was = path;
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(tags); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(tags); i++)
 		assert_int_equal(take(tags[i], 1000), -EINVAL);
 	assert_memory_equal(&path, &was, sizeof(path));
 }
@@ -291,10 +287,9 @@ TEST(take__gap)
 	};
 	struct hpcc_record last;
 	u64 now_ns = 1000, tx_ns;
-	u32 i;
 
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 5), &u, now_ns, 0, &last), 1);
-	for (i = 0; i < ARRAY_SIZE(cases); i++, last = r) {
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++, last = r) {
 		now_ns += cases[i].ns;
 		tx_ns = path.tx_ns;
 		assert_int_equal(take(TAG(1, 0, 5), now_ns), 1);
@@ -308,14 +303,14 @@ TEST(take__gap)
  */
 TEST(take__other_bottleneck)
 {
-	u32 i, changes = 0;
+	u32 changes = 0;
 	u8 tag = 0;
 
 	assert_int_equal(take(TAG(3, 8, 6), 1000), 1);
 	assert_int_equal(r.tag, tag);
 	assert_int_equal(take(TAG(3, 8, 6), 2000), 1);
 	assert_int_equal(r.tag, tag);
-	for (i = 0; i < 10; i++) {
+	for (u32 i = 0; i < 10; i++) {
 		assert_int_equal(take(TAG(3, 8, 7 + i), 3000 + i), 1);
 		changes += r.tag != tag;
 		tag = r.tag;

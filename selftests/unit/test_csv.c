@@ -31,9 +31,8 @@ static void check_ack(u64 number, u64 U_q24, u64 time_us)
 TEST(csv_ack__around_powers_of_ten)
 {
 	u64 power = 1;
-	int i;
 
-	for (i = 0; i < 20; i++, power *= 10) {
+	for (int i = 0; i < 20; i++, power *= 10) {
 		check_ack(power - 1, 0, power - 1);
 		check_ack(power, 1 << 24, power);
 		check_ack(power + 1, 1, power + 1);
@@ -44,9 +43,8 @@ TEST(csv_ack__around_powers_of_ten)
 TEST(csv_ack__any_number)
 {
 	u64 seed = 20;
-	int i;
 
-	for (i = 0; i < 200000; i++)
+	for (int i = 0; i < 200000; i++)
 		check_ack(random_magnitude(&seed), random_magnitude(&seed) >> 24,
 			  random_magnitude(&seed));
 }
@@ -71,9 +69,8 @@ TEST(csv_line__is_read_again)
 			     .inc_stage = 3, .nr_hops = HPCC_HOPS_MAX }, again;
 	char line[CSV_LINE_MAX];
 	double time;
-	u32 i;
 
-	for (i = 0; i < flow.nr_hops; i++) {
+	for (u32 i = 0; i < flow.nr_hops; i++) {
 		flow.hop[i].known = i != 2;
 		flow.hop[i].u = i / 8.0;
 		flow.hop[i].qlen_ns = i == 3 ? UINT64_MAX >> 1 : i;
@@ -84,7 +81,7 @@ TEST(csv_line__is_read_again)
 	assert_true(again.W == flow.W && again.Wc == flow.Wc && again.R == flow.R);
 	assert_true(fabs(again.U - flow.U) < 1e-6 && again.T_ns == flow.T_ns);
 	assert_int_equal(again.nr_hops, flow.nr_hops);
-	for (i = 0; i < flow.nr_hops; i++) {
+	for (u32 i = 0; i < flow.nr_hops; i++) {
 		assert_int_equal(again.hop[i].known, flow.hop[i].known);
 		if (flow.hop[i].known)
 			assert_true(fabs(again.hop[i].u - flow.hop[i].u) < 1e-6 &&

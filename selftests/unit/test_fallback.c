@@ -16,8 +16,6 @@ static struct flow {
 
 static void start(u32 links)
 {
-	u32 i;
-
 	memset(&w, 0, sizeof(w));
 	w.now = 1 << 20;
 	/* The counters wrap at 2^32. */
@@ -26,7 +24,7 @@ static void start(u32 links)
 	w.f.window = 1000;
 	w.a.end = links;
 	hpcc_algo_links(&w.a, w.L, links);
-	for (i = 0; i < links; i++)
+	for (u32 i = 0; i < links; i++)
 		w.a.L[i] = (struct hpcc_link) { .tx = 1 << 30, .valid = true };
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 }
@@ -61,13 +59,11 @@ TEST(ack__losses_add_up)
 
 TEST(ack__little_loss_is_none)
 {
-	u32 i;
-
 	start(1);
-	for (i = 0; i < 1000; i++)
+	for (u32 i = 0; i < 1000; i++)
 		assert_false(round_trip(40, i % 2, 0, 10));
 	start(1);
-	for (i = 0; i < 100000; i++)
+	for (u32 i = 0; i < 100000; i++)
 		assert_false(round_trip(100, 3, 0, 10));
 }
 
@@ -160,12 +156,10 @@ TEST(ack__counters_that_began_anew)
 
 TEST(ack__busy_link_explains_four_windows)
 {
-	u32 i;
-
 	/* In each round trip 20 packets are lost, and the link is always busy. */
 	start(1);
 	w.f.window = 40;
-	for (i = 1; i < 10; i++)
+	for (u32 i = 1; i < 10; i++)
 		assert_false(round_trip(96, 20, 0, 100));
 	assert_int_equal(w.f.excess, 0);
 	assert_int_equal(w.f.total, 9 * 17 << HPCC_LOSS_SHIFT);
@@ -174,7 +168,7 @@ TEST(ack__busy_link_explains_four_windows)
 	/* Round trips without losses reduce the sum. */
 	start(1);
 	w.f.window = 40;
-	for (i = 0; i < 1000; i++) {
+	for (u32 i = 0; i < 1000; i++) {
 		assert_false(round_trip(96, 20, 0, 100));
 		assert_false(round_trip(17 * 32, 0, 0, 10));
 	}
@@ -189,13 +183,11 @@ TEST(ack__busy_link_explains_four_windows)
 
 TEST(rto__is_some_packets)
 {
-	u32 i;
-
 	/* Losses of the packets in flight at an RTO, until all of them are acknowledged. */
 	start(1);
 	w.snd_una = 1000;
 	hpcc_fallback_rto(&w.f, 2000);
-	for (i = 0; i < 3; i++) {
+	for (u32 i = 0; i < 3; i++) {
 		w.snd_una = 1000 + 400 * i;
 		assert_false(round_trip(1, 100, 0, 0));
 		assert_int_equal(w.f.excess, (4 << HPCC_LOSS_SHIFT) - 1 - i);
@@ -206,7 +198,7 @@ TEST(rto__is_some_packets)
 	/* The limit grows by one for each further RTO, and is 4 again for the next series. */
 	start(1);
 	w.snd_una = -5;
-	for (i = 0; i < 4; i++)
+	for (u32 i = 0; i < 4; i++)
 		hpcc_fallback_rto(&w.f, 5);
 	w.snd_una = 5;
 	assert_false(round_trip(0, 100, 0, 0));
@@ -265,11 +257,9 @@ static u32 classic(struct hpcc_fallback *f)
 
 TEST(leave__doubles)
 {
-	u32 n;
-
 	start(1);
 	assert_true(hpcc_fallback_over(&w.f));
-	for (n = 1; n <= 1U << 20; n *= 2) {
+	for (u32 n = 1; n <= 1U << 20; n *= 2) {
 		hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
 		assert_int_equal(classic(&w.f), 1);
 		hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
@@ -287,17 +277,15 @@ TEST(leave__doubles)
 
 TEST(ack__good_time_halves)
 {
-	u32 i, n;
-
 	start(1);
-	for (i = 0; i < 3; i++)
+	for (u32 i = 0; i < 3; i++)
 		hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(w.f.hold, 256);
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
-	for (n = 256; n; n /= 2) {
+	for (u32 n = 256; n; n /= 2) {
 		u32 rounds = n > 64 ? n : 64;
 
-		for (i = 1; i < rounds; i++)
+		for (u32 i = 1; i < rounds; i++)
 			assert_false(round_trip(10, 0, 0, 90));
 		assert_int_equal(w.f.hold, n);
 		assert_false(round_trip(10, 0, 0, 90));

@@ -18,11 +18,10 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 		 const char **why)
 {
 	struct flow flow = {};
-	u32 i;
 
 	dumps++;
 	usleep(dump_us);
-	for (i = 0; i < LIVE; i++) {
+	for (u32 i = 0; i < LIVE; i++) {
 		flow.cookie = first_cookie + i;
 		fn(&flow, data);
 	}
@@ -84,9 +83,7 @@ void writer_take(struct writer *writer, char *end) { }
 
 static void check_lives(const struct recorder *recorder)
 {
-	u32 i;
-
-	for (i = 0; i < LIVE; i++)
+	for (u32 i = 0; i < LIVE; i++)
 		assert_non_null(known_find(recorder->known, first_cookie + i));
 }
 

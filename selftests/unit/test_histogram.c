@@ -15,9 +15,7 @@ static u64 hist_begin(u32 bucket)
 
 TEST(hist_bucket__begins_and_ends_as_defined)
 {
-	u32 b;
-
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
+	for (u32 b = 0; b < HPCC_HIST_BUCKETS; b++) {
 		assert_int_equal(hpcc_hist_bucket(hist_begin(b)), b);
 		assert_int_equal(hpcc_hist_bucket(hist_begin(b + 1) - 1), b);
 	}
@@ -48,8 +46,6 @@ TEST(hist_bucket__last_holds_whatever_is_longer)
 
 TEST(hist_value__largest_of_its_bucket)
 {
-	u32 b;
-
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++)
+	for (u32 b = 0; b < HPCC_HIST_BUCKETS; b++)
 		assert_int_equal(hpcc_hist_value(b), hist_begin(b + 1) - 1);
 }

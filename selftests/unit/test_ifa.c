@@ -77,11 +77,9 @@ TEST(push__bytes)
 
 TEST(push__no_room)
 {
-	u32 i;
-
 	packet(12);
 	assert_false(push(&first, 31));
-	for (i = 0; i < 13; i++)
+	for (u32 i = 0; i < 13; i++)
 		assert_true(push(&first, 32));
 	assert_int_equal(k.p[HEAD + 2], 0);
 	assert_false(push(&first, 1000));
@@ -107,7 +105,6 @@ static int found(u32 at, u8 value)
 TEST(find__refused)
 {
 	struct hpcc_ifa t;
-	u32 i;
 
 	assert_int_equal(found(2, 0xe2), HEAD + 36);		/* reserved bits; turn around */
 	assert_int_equal(found(0, 0x1f), -ENOENT);		/* version */
@@ -122,7 +119,7 @@ TEST(find__refused)
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x40), -EINVAL);
 	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x90), -EINVAL);
 	packet(2);
-	for (i = 0; i < HEAD + HPCC_IFA_MD_LEN; i++)
+	for (u32 i = 0; i < HEAD + HPCC_IFA_MD_LEN; i++)
 		assert_int_equal(hpcc_ifa_find(k.p, i, i, &t), -EINVAL);
 }
 
@@ -151,14 +148,13 @@ TEST(hops__refused)
 TEST(hop__read_back)
 {
 	struct hpcc_ifa_hop got;
-	u32 nr;
 
 	packet(3);
-	for (nr = 1; nr <= 3; nr++) {
+	for (u32 nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
 		push(&hop, 32);
 	}
-	for (nr = 1; nr <= 3; nr++) {
+	for (u32 nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
 		assert_int_equal(hpcc_ifa_hop(k.p + HEAD, 3, nr, &got), 0);
 		assert_true(got.lns == 1 && got.node == nr && got.speed == 4 && got.port == 7 &&
@@ -178,9 +174,8 @@ TEST(hop__read_back)
 TEST(speed__codes)
 {
 	static const u16 gbps[] = { 10, 25, 40, 50, 100, 200, 400 };
-	u8 code;
 
-	for (code = 0; code < 7; code++) {
+	for (u8 code = 0; code < 7; code++) {
 		assert_int_equal(hpcc_ifa_bps(code), gbps[code] * 1000000000ULL);
 		assert_int_equal(hpcc_ifa_speed(gbps[code] * 1000000000ULL), code);
 	}

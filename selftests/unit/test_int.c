@@ -83,14 +83,13 @@ TEST(push__other_instructions)
 		0x01234567, 0xffff0007, ~0U, 12500, ~0U, ~0U, TS >> 32, (u32)TS, ~0U, ~0U,
 		HPCC_INT_UTIL_ONE / 2, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U,
 	};
-	u32 i;
 
 	packet(1);
 	k.p[6] = 19;
 	k.p[8] = 0xff;
 	k.p[9] = 0xff;
 	assert_int_equal(push(&first, 200), 76);
-	for (i = 0; i < 19; i++)
+	for (u32 i = 0; i < 19; i++)
 		assert_int_equal(get_unaligned_be32(k.p + HPCC_INT_LEN + 4 * i), expected[i]);
 }
 
@@ -132,7 +131,6 @@ static int found(u32 at, u8 value)
 TEST(find__refused)
 {
 	struct hpcc_int_md t;
-	u32 i;
 
 	assert_int_equal(found(2, 0xff), 40);		/* reserved bits are ignored */
 	assert_int_equal(found(0, 0x13), 40);
@@ -149,7 +147,7 @@ TEST(find__refused)
 	assert_int_equal(found(6, 7), -EINVAL);
 	assert_int_equal(found(8, 0xd7), -EINVAL);
 	packet(2);
-	for (i = 0; i < HPCC_INT_LEN; i++)
+	for (u32 i = 0; i < HPCC_INT_LEN; i++)
 		assert_int_equal(hpcc_int_find(k.p, i, i, &t), -EINVAL);
 }
 
@@ -178,14 +176,13 @@ TEST(hops__refused)
 TEST(hop__read_back)
 {
 	struct hpcc_int_hop got;
-	u32 nr;
 
 	packet(3);
-	for (nr = 1; nr <= 3; nr++) {
+	for (u32 nr = 1; nr <= 3; nr++) {
 		hop.node = nr;
 		push(&hop, 24);
 	}
-	for (nr = 1; nr <= 3; nr++) {
+	for (u32 nr = 1; nr <= 3; nr++) {
 		assert_int_equal(hpcc_int_hop(k.p, 3, nr, 5, &got), 0);
 		assert_true(got.node == nr && got.port == first.port && got.ts_ns == first.ts_ns &&
 			    got.qlen_bytes == first.qlen_bytes && got.util == first.util);
@@ -202,9 +199,8 @@ TEST(hop__not_available)
 		{ .util = HPCC_INT_UTIL_ONE + 1 },
 	};
 	struct hpcc_int_hop got;
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(bad); i++) {
 		packet(1);
 		push(&bad[i], 24);
 		assert_int_equal(hpcc_int_hop(k.p, 1, 1, 5, &got), -EINVAL);

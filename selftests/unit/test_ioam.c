@@ -59,9 +59,7 @@ TEST(header__bytes)
 
 TEST(header__every_size)
 {
-	u32 nodes;
-
-	for (nodes = 1; nodes <= HPCC_IOAM_NODES_MAX; nodes++) {
+	for (u32 nodes = 1; nodes <= HPCC_IOAM_NODES_MAX; nodes++) {
 		struct hpcc_ioam t;
 
 		packet(nodes);
@@ -92,9 +90,9 @@ TEST(find__skips_other_options)
 TEST(find__refuses_lengths)
 {
 	u8 p[16] = { 6, 1, 0x31, 12 };
-	u32 at, optlen;
+	u32 at;
 
-	for (optlen = 2; optlen < 256; optlen++) {
+	for (u32 optlen = 2; optlen < 256; optlen++) {
 		p[3] = optlen;
 		/* 12 bytes of data fill the header; 10 are the least. */
 		assert_int_equal(hpcc_ioam_find(p, 16, &at), optlen == 10 ? 8 : -EINVAL);
@@ -154,10 +152,9 @@ TEST(write__other_fields_are_not_available)
 		~0U, ~0U, ~0U,
 	};
 	u8 p[8 + 100] = { 0, 0, 25 << 3, 25, 0xff, 0xff, 0xfc, 0 };
-	u32 i;
 
 	assert_int_equal(hpcc_ioam_write(p, sizeof(p), &first), 0);
-	for (i = 0; i < 25; i++)
+	for (u32 i = 0; i < 25; i++)
 		assert_int_equal(get_unaligned_be32(p + 8 + 4 * i), expected[i]);
 }
 
@@ -209,16 +206,15 @@ TEST(node__read_back)
 {
 	struct hpcc_ioam_node got;
 	struct hpcc_ioam t;
-	u32 hop;
 
 	packet(3);
-	for (hop = 1; hop <= 3; hop++) {
+	for (u32 hop = 1; hop <= 3; hop++) {
 		n.node = hop;
 		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &n), 0);
 		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
 		assert_int_equal(hpcc_ioam_nodes(&t), hop);
 	}
-	for (hop = 1; hop <= 3; hop++) {
+	for (u32 hop = 1; hop <= 3; hop++) {
 		assert_int_equal(hpcc_ioam_node(k.trace, &t, hop, &got), 0);
 		assert_true(got.node == hop && got.hop_lim == n.hop_lim && got.port == n.port &&
 			    got.ts_ns == n.ts_ns && got.qlen_bytes == n.qlen_bytes &&
@@ -237,9 +233,8 @@ TEST(node__not_available)
 	};
 	struct hpcc_ioam_node got;
 	struct hpcc_ioam t;
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(bad); i++) {
 		packet(1);
 		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &bad[i]), 0);
 		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
@@ -292,10 +287,9 @@ TEST(record__sums)
 {
 	u64 ts = 0, tx = 0, seed = 1;
 	struct hpcc_record r;
-	u32 i;
 
 	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
-	for (i = 0; i < 100000; i++) {
+	for (u32 i = 0; i < 100000; i++) {
 		u64 dt = random_below(&seed, 400000000), dx = random_below(&seed, 0x7fffffff);
 
 		ts += dt;

@@ -52,10 +52,9 @@ TEST(mark_p__K_min_is_K_max)
 {
 	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U };
 	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
-	size_t i, j;
 
-	for (i = 0; i < ARRAY_SIZE(K); i++) {
-		for (j = 0; j < 3; j++) {
+	for (size_t i = 0; i < ARRAY_SIZE(K); i++) {
+		for (size_t j = 0; j < 3; j++) {
 			struct ldcp_curve c = curve(K[i], K[i], P_max_ppm[j]);
 
 			if (K[i])
@@ -69,9 +68,8 @@ TEST(mark_p__K_min_is_K_max)
 TEST(mark_p__P_max_0_is_a_step)
 {
 	struct ldcp_curve c = curve(10, 5000, 0);
-	u64 q;
 
-	for (q = 0; q < 5000; q++)
+	for (u64 q = 0; q < 5000; q++)
 		assert_true(ldcp_mark_p(&c, q) == 0);
 	assert_true(ldcp_mark_p(&c, 5000) == P_ONE);
 }
@@ -116,16 +114,15 @@ static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm, const struct ldcp_curve
 TEST(mark_p__every_q_of_small_curves)
 {
 	u64 seed = 1;
-	int i;
 
-	for (i = 0; i < 400; i++) {
+	for (int i = 0; i < 400; i++) {
 		u32 K_min = random_below(&seed, 3000);
 		u32 K_max = K_min + random_below(&seed, 3000);
 		u32 P_max_ppm = i % 4 ? random_below(&seed, ALL + 1) : ALL;
 		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
-		u64 q, p, before = 0;
+		u64 p, before = 0;
 
-		for (q = 0; q < K_max + 10; q++) {
+		for (u64 q = 0; q < K_max + 10; q++) {
 			check_p(K_min, K_max, P_max_ppm, &c, q);
 			p = ldcp_mark_p(&c, q);
 			assert_true(p >= before && p <= P_ONE);
@@ -142,9 +139,8 @@ static u32 random_u32(u64 *seed)
 TEST(mark_p__any_curve)
 {
 	u64 seed = 2;
-	int i, j;
 
-	for (i = 0; i < 20000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		u32 a = random_u32(&seed), b = random_u32(&seed);
 		u32 K_min = i % 5 ? min(a, b) : 0;
 		u32 K_max = i % 7 ? max(a, b) : ~0U;
@@ -152,11 +148,11 @@ TEST(mark_p__any_curve)
 		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
 
 		check_p(K_min, K_max, P_max_ppm, &c, 0);
-		for (j = -2; j <= 2; j++) {
+		for (int j = -2; j <= 2; j++) {
 			check_p(K_min, K_max, P_max_ppm, &c, (u64)K_min + j);
 			check_p(K_min, K_max, P_max_ppm, &c, (u64)K_max + j);
 		}
-		for (j = 0; j < 20 && K_max > K_min; j++)
+		for (int j = 0; j < 20 && K_max > K_min; j++)
 			check_p(K_min, K_max, P_max_ppm, &c, K_min +
 				random_below(&seed, K_max - K_min));
 		check_p(K_min, K_max, P_max_ppm, &c, random_magnitude(&seed));
@@ -166,9 +162,8 @@ TEST(mark_p__any_curve)
 TEST(mark_p__never_falls)
 {
 	u64 seed = 3;
-	int i;
 
-	for (i = 0; i < 200000; i++) {
+	for (int i = 0; i < 200000; i++) {
 		u32 a = random_u32(&seed), b = random_u32(&seed);
 		struct ldcp_curve c = curve(min(a, b), max(a, b), random_below(&seed, ALL + 1));
 		u64 q = random_u32(&seed);
@@ -182,9 +177,8 @@ TEST(mark_p__never_falls)
 TEST(mark_p__reaches_1_without_a_jump)
 {
 	u64 seed = 4;
-	int i;
 
-	for (i = 0; i < 10000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		u32 K_max = max(random_u32(&seed), 1U);
 		u32 span = 1 + random_below(&seed, K_max);
 		struct ldcp_curve c = curve(K_max - span, K_max, ALL);
@@ -313,9 +307,8 @@ TEST(any__no_segments_are_none)
 {
 	struct ldcp_params p = params(1, 1, 1);
 	u64 seed = 5;
-	int i;
 
-	for (i = 0; i < 1000; i++) {
+	for (int i = 0; i < 1000; i++) {
 		u64 cw = ONE + random_below(&seed, LDCP_CW_MAX_Q24 - ONE);
 
 		assert_true(ldcp_grant(&p, cw, 0) == cw);
@@ -384,9 +377,8 @@ static long double draft_revoke(const struct ldcp_params *p, long double cw, u32
 TEST(any__as_the_draft_has_it)
 {
 	u64 seed = 6;
-	int i;
 
-	for (i = 0; i < 1000000; i++) {
+	for (int i = 0; i < 1000000; i++) {
 		struct ldcp_params p = some_params(&seed);
 		u64 cw = some_cw(&seed, &p);
 		u32 n = some_n(&seed);
@@ -402,14 +394,13 @@ TEST(any__as_the_draft_has_it)
 TEST(any__keeps_the_bounds)
 {
 	u64 seed = 7;
-	int i, j;
 
-	for (i = 0; i < 1000; i++) {
+	for (int i = 0; i < 1000; i++) {
 		struct ldcp_params p = some_params(&seed);
 		u64 cw = some_cw(&seed, &p);
 		u64 bias = random_below(&seed, 101);
 
-		for (j = 0; j < 1000; j++) {
+		for (int j = 0; j < 1000; j++) {
 			u32 n = some_n(&seed);
 			u64 before = cw;
 
@@ -429,9 +420,8 @@ TEST(any__keeps_the_bounds)
 TEST(any__more_segments_more_change)
 {
 	u64 seed = 8;
-	int i;
 
-	for (i = 0; i < 200000; i++) {
+	for (int i = 0; i < 200000; i++) {
 		struct ldcp_params p = some_params(&seed);
 		u64 cw = some_cw(&seed, &p);
 		u32 n = some_n(&seed);
@@ -448,15 +438,13 @@ TEST(any__more_segments_more_change)
 TEST(grant__one_ack_of_n_or_n_acks)
 {
 	u64 seed = 9;
-	int i;
 
-	for (i = 0; i < 20000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		struct ldcp_params p = some_params(&seed);
 		u64 cw = max(some_cw(&seed, &p), ONE);
 		u32 n = 1 + random_below(&seed, 64), k;
 		u64 one = ldcp_grant(&p, cw, n), each = cw;
-		long double second = powl(n * seg(p.alpha_q24), 2) / 2 /
-				     powl(seg(cw), 3);
+		long double second = powl(n * seg(p.alpha_q24), 2) / 2 / powl(seg(cw), 3);
 		long double rounding = (n + 1) * 0x1p-25L;
 
 		for (k = 0; k < n; k++)
@@ -468,9 +456,8 @@ TEST(grant__one_ack_of_n_or_n_acks)
 TEST(revoke__one_ack_of_n_is_n_acks)
 {
 	u64 seed = 10;
-	int i;
 
-	for (i = 0; i < 20000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		struct ldcp_params p = some_params(&seed);
 		u64 cw = some_cw(&seed, &p);
 		u32 n = 1 + random_below(&seed, 64), k;
@@ -506,17 +493,15 @@ TEST(any__settles_with_regular_marks)
 {
 	static const u32 period[] = { 5, 10, 100 };
 	struct ldcp_params p = params(1, 0.5, 0.25);
-	size_t i;
-	u32 k;
 
-	for (i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		double want = settled(&p, 1.0 / period[i]);
 		u64 cw = ONE;
 		double sum = 0;
 
-		for (k = 0; k < 4000 * period[i]; k++)
+		for (u32 k = 0; k < 4000 * period[i]; k++)
 			cw = ack(&p, cw, k % period[i] == 0);
-		for (k = 0; k < period[i]; k++) {
+		for (u32 k = 0; k < period[i]; k++) {
 			cw = ack(&p, cw, k % period[i] == 0);
 			sum += seg(cw);
 		}
@@ -528,13 +513,12 @@ TEST(any__settles_with_regular_marks)
 TEST(any__settles_with_random_marks)
 {
 	static const double marked[] = { 0.1, 0.02, 0.002 };
-	struct ldcp_params laws[] = { params(1, 0.5, 0.25),
-				      params(0.25, 0.125, 0.25) };
+	struct ldcp_params laws[] = { params(1, 0.5, 0.25), params(0.25, 0.125, 0.25) };
 	u64 seed = 11;
-	int i, j, k;
+	int k;
 
-	for (i = 0; i < 3; i++) {
-		for (j = 0; j < 2; j++) {
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 2; j++) {
 			double want = settled(&laws[j], marked[i]);
 			u64 cw = Q24(want);
 			double inverse = 0;
@@ -554,9 +538,9 @@ TEST(any__settles_below_1)
 	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
 	u64 seed = 12;
-	int i, k;
+	int k;
 
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		double want = 2.0 / 4096 * (1 - marked[i]) / marked[i];
 		u64 cw = Q24(want);
 		double sum = 0;
@@ -576,12 +560,11 @@ TEST(any__settles_below_1_with_regular_marks)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 16);
 	u64 cw = ONE / 16;
-	int k;
 
-	for (k = 0; k < 500; k++)
+	for (int k = 0; k < 500; k++)
 		cw = ack(&l, cw, k % 5 == 4);
 	assert_near(seg(cw), 0.25, 1e-5);
-	for (k = 0; k < 4; k++)
+	for (int k = 0; k < 4; k++)
 		cw = ack(&l, cw, false);
 	assert_near(seg(cw), 2.0 / 16 * 4, 1e-5);
 }
@@ -607,9 +590,8 @@ static u32 heads(u32 n, u32 rest)
 TEST(tick__parts_of_two_thirds)
 {
 	const u64 tick = 300000;
-	u32 n;
 
-	for (n = 0; n < 8; n++) {
+	for (u32 n = 0; n < 8; n++) {
 		u64 from = tick * 2 * n / 3, to = tick * 2 * (n + 1) / 3;
 
 		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, 0)), from, 1);
@@ -627,14 +609,12 @@ TEST(tick__mean_is_rtt_over_cw)
 	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };
 	const int times = 1000000;
 	u64 seed = 15;
-	size_t i;
-	int k;
 
-	for (i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		double want = 10000 / cw[i], sum = 0, squares = 0;
 		u32 longer = 0;
 
-		for (k = 0; k < times; k++) {
+		for (int k = 0; k < times; k++) {
 			double ns = ldcp_tick_ns(10000, Q24(cw[i]), random_u64(&seed) >> 32);
 
 			assert_true(ns < 6.001 * want);
@@ -706,16 +686,13 @@ static void loop_ack(struct loop *l, const struct packet *packet)
 
 static void loop_run(struct loop *l, u32 times)
 {
-	u32 t;
-	int i;
-
-	for (t = 0; t < times; t++) {
+	for (u32 t = 0; t < times; t++) {
 		struct packet *back = &l->back[t % TRIP];
 
 		if (back->flow != NOBODY)
 			loop_ack(l, back);
 		/* no window stays below one segment, so no flow needs a timer */
-		for (i = 0; i < FLOWS; i++)
+		for (int i = 0; i < FLOWS; i++)
 			while (l->flying[i] < max(l->cw[i] / ONE, 1ULL))
 				loop_send(l, i);
 		l->bytes += (l->tail - l->head) * SIZE;
@@ -733,24 +710,23 @@ TEST(any__flows_share_a_switch)
 	static struct loop l;
 	const double times = 2000000;
 	double p, want, acks = 0;
-	int i;
 
 	memset(&l, 0, sizeof(l));
 	l.law = params(1, 0.5, 0.25);
 	l.curve = curve(5 * SIZE, 25 * SIZE, ALL);
 	l.seed = 13;
-	for (i = 0; i < TRIP; i++)
+	for (int i = 0; i < TRIP; i++)
 		l.back[i].flow = NOBODY;
 	/* at first one flow has the whole capacity */
-	for (i = 0; i < FLOWS; i++)
+	for (int i = 0; i < FLOWS; i++)
 		l.cw[i] = i ? ONE : 100 * ONE;
 	loop_run(&l, times / 20);
 	memset(&l.bytes, 0, sizeof(l) - offsetof(struct loop, bytes));
 	loop_run(&l, times);
 
-	for (i = 0; i < FLOWS; i++)
+	for (int i = 0; i < FLOWS; i++)
 		acks += l.acks[i];
-	for (i = 0; i < FLOWS; i++)
+	for (int i = 0; i < FLOWS; i++)
 		assert_near(l.acks[i] / acks, 1.0 / FLOWS, 0.01);
 	p = l.marks / acks;
 	want = settled(&l.law, p);
@@ -787,9 +763,8 @@ TEST(is_low_priority__no_window)
 TEST(is_low_priority__one_of_the_first_rtt)
 {
 	u64 seed = 14;
-	int i;
 
-	for (i = 0; i < 1000; i++) {
+	for (int i = 0; i < 1000; i++) {
 		u64 IW = 1 + random_below(&seed, 1000000), sent = 0;
 		u32 high = 0;
 

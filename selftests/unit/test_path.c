@@ -18,10 +18,10 @@
 static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 {
 	u32 asked_at[HPCC_HOPS_MAX + 1] = { 0 };
-	u32 longest = 0, i, hop;
+	u32 longest = 0;
 	u8 asked = 0;
 
-	for (i = 1; i <= requests; i++) {
+	for (u32 i = 1; i <= requests; i++) {
 		u32 n = nr[i % period];
 		u32 phase;
 
@@ -30,12 +30,12 @@ static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 			n = 3;
 		phase = hpcc_phase_next(&asked, hops, n);
 		assert_true(phase < HPCC_PHASES);
-		for (hop = phase * n + 1; hop <= min(hops, (phase + 1) * n); hop++) {
+		for (u32 hop = phase * n + 1; hop <= min(hops, (phase + 1) * n); hop++) {
 			longest = max(longest, i - asked_at[hop]);
 			asked_at[hop] = i;
 		}
 	}
-	for (hop = 1; hop <= hops; hop++)
+	for (u32 hop = 1; hop <= hops; hop++)
 		longest = max(longest, requests - asked_at[hop]);
 	return longest;
 }
@@ -57,14 +57,13 @@ TEST(phase_next__equal_requests_take_a_round_each)
 TEST(phase_next__any_mixture_reaches_every_hop)
 {
 	u64 seed = 3;
-	u32 run, i;
 
-	for (run = 0; run < 20000; run++) {
+	for (u32 run = 0; run < 20000; run++) {
 		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
 		u32 period = 1 + random_below(&seed, 16);
 		u32 nr[16];
 
-		for (i = 0; i < period; i++)
+		for (u32 i = 0; i < period; i++)
 			nr[i] = 1 + random_below(&seed, 3);
 		assert_true(longest_wait(hops, nr, period, 500) <= hops);
 	}
@@ -127,9 +126,7 @@ TEST(phase_quiet__malformed)
 /* A request without slots requests no records, so no hop is reported as quiet. */
 TEST(phase_quiet__no_slots)
 {
-	u32 phase;
-
-	for (phase = 0; phase < HPCC_PHASES; phase++)
+	for (u32 phase = 0; phase < HPCC_PHASES; phase++)
 		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
 }
 
@@ -139,9 +136,9 @@ TEST(phase_quiet__no_slots)
 TEST(phase_quiet__as_switches_write)
 {
 	u64 seed = 8;
-	u32 run, i;
+	u32 i;
 
-	for (run = 0; run < 20000; run++) {
+	for (u32 run = 0; run < 20000; run++) {
 		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
 		u32 nr = random_below(&seed, 5);
 		u32 really = random_below(&seed, 1 << hops);
@@ -282,9 +279,7 @@ static void replace(u8 *p, const struct hpcc_stamp *s)
 
 static void path_stamp(struct path *path, u8 *option)
 {
-	u32 i;
-
-	for (i = 0; i < path->hops; i++) {
+	for (u32 i = 0; i < path->hops; i++) {
 		const struct hop *h = &path->hop[i];
 		struct hpcc_stamp s = {
 			.node = i + 1, .ts_ns = path->now, .tx_ns = h->tx,
@@ -302,7 +297,6 @@ static void path_send(struct path *path)
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 3 };
 	u32 at = path->last++ % ARRAY_SIZE(path->way);
 	double late = 0;
-	u32 i;
 
 	assert_true(path->last - path->first < ARRAY_SIZE(path->way));
 	if (path->mixed && path->requests % 2 && !hpcc_phase_needs_slots(path->asked))
@@ -312,7 +306,7 @@ static void path_send(struct path *path)
 	memset(path->way[at].option, 0, sizeof(path->way[at].option));
 	hpcc_opt_encode(path->way[at].option, 253, &opt);
 	path_stamp(path, path->way[at].option);
-	for (i = 0; i < path->hops; i++)
+	for (u32 i = 0; i < path->hops; i++)
 		late += path->hop[i].queue;
 	path->sent += MSS;
 	path->way[at].end_seq = path->sent;
@@ -323,10 +317,10 @@ static void path_ack(struct path *path, const u8 *option, u32 end_seq)
 {
 	struct hpcc_sample s[4];
 	struct hpcc_opt opt;
-	u32 n = 0, i;
+	u32 n = 0;
 
 	assert_int_equal(hpcc_opt_decode(option, option[1], &opt), 0);
-	for (i = 0; i < opt.nr; i++) {
+	for (u32 i = 0; i < opt.nr; i++) {
 		struct hpcc_record r;
 		const struct hpcc_link *l;
 
@@ -394,7 +388,6 @@ static void expect_share(const struct path *path, double others)
 static void load_wanders(u32 hops, bool mixed)
 {
 	struct path path;
-	u32 i;
 
 	path_init(&path, hops);
 	path.mixed = mixed;
@@ -402,7 +395,7 @@ static void load_wanders(u32 hops, bool mixed)
 	if (hops > 1)
 		path.hop[hops - 2].burst = T_NS / 50;
 	path_run(&path, RISES_RTTS);
-	for (i = 0; i < hops; i++) {
+	for (u32 i = 0; i < hops; i++) {
 		struct hop *h = &path.hop[i * 4 % hops];
 
 		h->others = 0.6;
@@ -417,9 +410,8 @@ static void load_wanders(u32 hops, bool mixed)
 TEST(path__W_follows_the_fullest_link)
 {
 	static const u32 hops[] = { 1, 2, 3, 4, 5, 7, 9, 11, 15 };
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(hops); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(hops); i++) {
 		load_wanders(hops[i], false);
 		load_wanders(hops[i], true);
 	}
@@ -430,13 +422,11 @@ TEST(path__W_follows_the_fullest_link)
  */
 static void load_left(struct path *path, bool mixed)
 {
-	u32 i;
-
 	path_init(path, 5);
 	path->mixed = mixed;
 	path->hop[3].burst = T_NS / 50;
 	path->hop[4].burst = T_NS / 50;
-	for (i = 0; i < path->hops; i++)
+	for (u32 i = 0; i < path->hops; i++)
 		path->hop[i].replaces = true;
 	path_run(path, RISES_RTTS);
 	path->hop[0].others = 0.6;
@@ -447,9 +437,7 @@ static void load_left(struct path *path, bool mixed)
 /* The last record of hop 1 counts for HPCC_LINK_ROUNDS round trips. */
 TEST(path__W_rises_behind_switches_that_replace)
 {
-	u32 mixed;
-
-	for (mixed = 0; mixed < 2; mixed++) {
+	for (u32 mixed = 0; mixed < 2; mixed++) {
 		struct path path;
 
 		load_left(&path, mixed);

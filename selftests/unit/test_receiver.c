@@ -76,9 +76,8 @@ TEST(params__there_and_back)
 {
 	struct hpcc_newint_params got;
 	u64 seed = 1, words[2];
-	u32 i;
 
-	for (i = 0; i < 100000; i++) {
+	for (u32 i = 0; i < 100000; i++) {
 		q = (struct hpcc_newint_params){
 			.id = random_below(&seed, 16),
 			.T_ns = random_below(&seed, 4) ? 1000 + random_below(&seed, 999999001) : 0,
@@ -102,7 +101,6 @@ TEST(params__out_of_range)
 {
 	struct hpcc_newint_params got;
 	u64 words[2], bad[2];
-	u32 i;
 	static const struct {
 		u64 change[2];
 	} cases[] = {
@@ -119,7 +117,7 @@ TEST(params__out_of_range)
 
 	hpcc_newint_params_pack(&TOLD, words);
 	assert_true(hpcc_newint_params_unpack(words, &got));
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
 		bad[0] = words[0] ^ cases[i].change[0];
 		bad[1] = words[1] ^ cases[i].change[1];
 		assert_false(hpcc_newint_params_unpack(bad, &got));
@@ -130,11 +128,11 @@ TEST(newint_part__nearest_below)
 {
 	struct hpcc_params p = params(5);
 	u64 seed = 1;
-	u32 i, bits;
+	u32 bits;
 
 	assert_int_equal(hpcc_newint_part(&p, p.W_max_q16, 16), 65536);
 	assert_int_equal(hpcc_newint_part(&p, 0, 16), 0);
-	for (i = 0; i < 100000; i++) {
+	for (u32 i = 0; i < 100000; i++) {
 		hpcc_params_init(&p, 1000, 1 + random_below(&seed, HPCC_W_MAX_Q16) %
 				 (1ULL << (1 + random_below(&seed, 56))), 1, 1, ETA, 5);
 		bits = 1 + random_below(&seed, 30);
@@ -170,11 +168,10 @@ TEST(window__there_and_back)
 TEST(window__newer)
 {
 	const u64 word = 0x1900000000000001ULL;
-	u64 seq;
 
 	assert_true(hpcc_window_newer(word, 0));
 	assert_true(hpcc_window_newer(word, 0x1800ffff00000001ULL));
-	for (seq = 0; seq < 65536; seq++) {
+	for (u64 seq = 0; seq < 65536; seq++) {
 		bool ahead = (seq - 0x8000) % 65536 && (u16)(0x8000 - seq) < 0x8000;
 
 		assert_int_equal(hpcc_window_newer(word | 0x8000ULL << 32, word | seq << 32),
@@ -240,9 +237,9 @@ TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_algo a = copy_of(&r.algo);
 	u64 seed = 3, now = 0, ended = 0, queue = 0;
-	u32 i, fulls = 0;
+	u32 fulls = 0;
 
-	for (i = 0; i < 20000; i++) {
+	for (u32 i = 0; i < 20000; i++) {
 		u64 dts = 100 + random_below(&seed, 3000);
 		struct hpcc_sample s = next(&a, dts, dts * random_below(&seed, 1001) / 1000,
 					    random_below(&seed, 4) ? 0 : random_below(&seed, 9999));

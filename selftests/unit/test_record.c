@@ -31,9 +31,7 @@ TEST(scale_for__edges)
 
 TEST(scale_for__t_spans_4096_to_8191_units)
 {
-	u64 t_ns;
-
-	for (t_ns = 4096; t_ns <= 2000000000; t_ns += t_ns / 1000 + 1) {
+	for (u64 t_ns = 4096; t_ns <= 2000000000; t_ns += t_ns / 1000 + 1) {
 		u64 units = t_ns >> hpcc_scale_for(t_ns);
 
 		assert_in_range(units, 4096, HPCC_T_UNITS_MAX - 1);
@@ -42,11 +40,11 @@ TEST(scale_for__t_spans_4096_to_8191_units)
 
 TEST(link_tag__tells_ports_and_nodes_apart)
 {
-	u32 node, port, same = 0;
+	u32 same = 0;
 
-	for (port = 1; port < 64; port++)
+	for (u32 port = 1; port < 64; port++)
 		same += hpcc_link_tag(7, port) == hpcc_link_tag(7, 0);
-	for (node = 1; node < 64; node++)
+	for (u32 node = 1; node < 64; node++)
 		same += hpcc_link_tag(node, 3) == hpcc_link_tag(0, 3);
 	/* 126 pairs, by chance equal in 1 of 256 */
 	assert_in_range(same, 0, 4);
@@ -55,28 +53,26 @@ TEST(link_tag__tells_ports_and_nodes_apart)
 TEST(link_tag__uses_all_256)
 {
 	u8 used[256] = { 0 };
-	u32 i, n = 0;
+	u32 n = 0;
 
-	for (i = 0; i < 4096; i++)
+	for (u32 i = 0; i < 4096; i++)
 		used[hpcc_link_tag(i / 16, i % 16)] = 1;
-	for (i = 0; i < 256; i++)
+	for (u32 i = 0; i < 256; i++)
 		n += used[i];
 	assert_in_range(n, 230, 256);
 }
 
 TEST(qlen_encode__exact_below_512)
 {
-	u32 units;
-
-	for (units = 0; units < 512; units++)
+	for (u32 units = 0; units < 512; units++)
 		assert_int_equal(hpcc_qlen_decode(hpcc_qlen_encode(units)), units);
 }
 
 TEST(qlen_encode__nearest)
 {
-	u32 units, before = 0;
+	u32 before = 0;
 
-	for (units = 0; units <= HPCC_QLEN_MAX; units++) {
+	for (u32 units = 0; units <= HPCC_QLEN_MAX; units++) {
 		u32 code = hpcc_qlen_encode(units);
 		u32 got = hpcc_qlen_decode(code);
 		u32 error = got > units ? got - units : units - got;
@@ -92,12 +88,11 @@ TEST(qlen_encode__nearest)
 TEST(qlen_encode__saturates)
 {
 	u64 seed = 2;
-	int i;
 
 	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX), 0xfff);
 	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX + 1ULL), 0xfff);
 	assert_int_equal(hpcc_qlen_encode(~0ULL), 0xfff);
-	for (i = 0; i < 10000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		u64 units = random_magnitude(&seed);
 
 		if (units > HPCC_QLEN_MAX)
@@ -115,9 +110,7 @@ TEST(qlen_encode__carries_into_the_exponent)
 
 TEST(qlen_decode__every_code_encodes_to_itself)
 {
-	u32 code;
-
-	for (code = 0; code < 1U << HPCC_QLEN_BITS; code++)
+	for (u32 code = 0; code < 1U << HPCC_QLEN_BITS; code++)
 		assert_int_equal(hpcc_qlen_encode(hpcc_qlen_decode(code)), code);
 }
 
@@ -151,9 +144,8 @@ TEST(counter_extend__across_the_wrap)
 TEST(counter_extend__follows_any_walk)
 {
 	u64 seed = 3, last = 1ULL << 40;
-	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		u64 next = last + random_below(&seed, 1 << 20) - (1 << 19);
 
 		assert_true(hpcc_counter_extend(last, next & HPCC_COUNTER_MASK) == next);
@@ -167,8 +159,7 @@ TEST(record_encode__layout)
 {
 	const struct hpcc_record r = { .hop = 0xa, .tag = 0xbc, .ts = 0x12345,
 				       .tx = 0x6789a, .qlen = 0xde };
-	static const u8 want[] = { 0xab, 0xc1, 0x23, 0x45, 0x67, 0x89, 0xa0,
-				   0xde };
+	static const u8 want[] = { 0xab, 0xc1, 0x23, 0x45, 0x67, 0x89, 0xa0, 0xde };
 	u8 got[HPCC_RECORD_LEN];
 
 	hpcc_record_encode(got, &r);
@@ -194,9 +185,8 @@ TEST(record_encode__cuts_counters_off_at_20_bits)
 TEST(record_decode__round_trip)
 {
 	u64 seed = 4;
-	int i;
 
-	for (i = 0; i < 10000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		u8 p[HPCC_RECORD_LEN], again[HPCC_RECORD_LEN];
 		struct hpcc_record r;
 
@@ -235,8 +225,7 @@ TEST(identity_encode__layout)
 	const struct hpcc_identity id = { .hop = 3, .node = 0x12345,
 					  .port = 0x6789, .bps = 100000000000 };
 	/* 100 Gbit/s = 100,000 x 10^6: exponent 1, mantissa 0x186a0 */
-	static const u8 want[] = { 0x31, 0x23, 0x45, 0x67, 0x89, 0x41, 0x86,
-				   0xa0 };
+	static const u8 want[] = { 0x31, 0x23, 0x45, 0x67, 0x89, 0x41, 0x86, 0xa0 };
 	u8 got[HPCC_RECORD_LEN];
 
 	hpcc_identity_encode(got, &id);
@@ -250,9 +239,8 @@ TEST(identity_encode__real_rates_are_exact)
 		25000000000, 40000000000, 100000000000, 400000000000,
 		800000000000, 1600000000000
 	};
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(rates); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(rates); i++)
 		assert_true(identity_bps(rates[i]) == rates[i]);
 }
 
@@ -272,9 +260,8 @@ TEST(identity_encode__rounds_once_to_nearest)
 TEST(identity_encode__relative_error)
 {
 	u64 seed = 5;
-	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		u64 bps = random_below(&seed, 4194303499999999ULL >> random_below(&seed, 40));
 		u64 got = identity_bps(bps);
 		u64 error = got > bps ? got - bps : bps - got;
@@ -305,13 +292,11 @@ TEST(identity_encode__cuts_off_what_does_not_fit)
 
 TEST(report_flows__takes_N_only)
 {
-	u32 N, bit;
-
-	for (N = 1; N <= HPCC_REPORT_N_MAX; N++)
+	for (u32 N = 1; N <= HPCC_REPORT_N_MAX; N++)
 		assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, N)), N);
 	assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 0)), 0);
 	assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 0xffff)), 0);
-	for (bit = 16; bit < 64; bit++)
+	for (u32 bit = 16; bit < 64; bit++)
 		assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 7) ^
 						   1ULL << bit), 0);
 }
@@ -319,9 +304,8 @@ TEST(report_flows__takes_N_only)
 TEST(identity_decode__round_trip)
 {
 	u64 seed = 6;
-	int i;
 
-	for (i = 0; i < 10000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		struct hpcc_identity id = {
 			.hop = random_below(&seed, 16),
 			.node = random_below(&seed, HPCC_NODE_MAX + 1),
@@ -358,13 +342,11 @@ TEST(opt_encode__layout)
 
 TEST(opt_decode__round_trip)
 {
-	u32 type, scale, hops, flags, nr;
-
-	for (type = 1; type < 8; type++)
-	for (scale = 0; scale <= HPCC_SCALE_MAX; scale++)
-	for (hops = 0; hops <= HPCC_HOPS_MAX; hops++)
-	for (flags = 0; flags < 16; flags++)
-	for (nr = 0; nr <= HPCC_OPT_RECORDS_MAX; nr++) {
+	for (u32 type = 1; type < 8; type++)
+	for (u32 scale = 0; scale <= HPCC_SCALE_MAX; scale++)
+	for (u32 hops = 0; hops <= HPCC_HOPS_MAX; hops++)
+	for (u32 flags = 0; flags < 16; flags++)
+	for (u32 nr = 0; nr <= HPCC_OPT_RECORDS_MAX; nr++) {
 		const struct hpcc_opt opt = { type, scale, hops, flags, nr };
 		u8 p[HPCC_OPT_HEAD_LEN];
 		struct hpcc_opt got;
@@ -377,9 +359,7 @@ TEST(opt_decode__round_trip)
 
 TEST(opt_decode__every_length)
 {
-	u32 len;
-
-	for (len = 0; len < 256; len++) {
+	for (u32 len = 0; len < 256; len++) {
 		const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 		u8 head[HPCC_OPT_HEAD_LEN];
 		struct hpcc_opt got;
@@ -428,9 +408,8 @@ static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
 {
 	const struct hpcc_opt opt = { .type = type, .hops = hops, .nr = nr };
 	u8 records[HPCC_OPT_RECORDS_MAX * HPCC_RECORD_LEN];
-	u8 i;
 
-	for (i = 0; i < nr; i++)
+	for (u8 i = 0; i < nr; i++)
 		put_unaligned_be64(words[i], records + i * HPCC_RECORD_LEN);
 	return hpcc_opt_misfits(&opt, records);
 }
@@ -441,9 +420,8 @@ static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
 TEST(opt_misfits__each_hop_once)
 {
 	static const u64 words[] = { HOP(1), HOP(15), HOP(7), HOP(1) };
-	u8 type;
 
-	for (type = HPCC_OPT_FORWARD; type <= HPCC_OPT_IDENTIFY_ECHO; type++) {
+	for (u8 type = HPCC_OPT_FORWARD; type <= HPCC_OPT_IDENTIFY_ECHO; type++) {
 		assert_int_equal(misfits(type, 15, words, 0), 0);
 		assert_int_equal(misfits(type, 15, words, 3), 0);
 		assert_int_equal(misfits(type, 15, words, 4), 1);
@@ -534,9 +512,7 @@ TEST(opt_next__no_options)
 
 TEST(opt_next__every_truncation)
 {
-	u32 len;
-
-	for (len = 0; len < sizeof(walk); len++) {
+	for (u32 len = 0; len < sizeof(walk); len++) {
 		u8 *p = heap_copy(walk, len);
 		int at, want;
 
@@ -566,17 +542,15 @@ TEST(opt_next__length_under_2)
 TEST(opt_next__any_bytes)
 {
 	u64 seed = 7;
-	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++) {
 		u8 bytes[40];
 		u32 len = random_below(&seed, sizeof(bytes) + 1);
 		u32 pos = 0, before = 0;
 		u8 *p;
 		int at;
-		u32 k;
 
-		for (k = 0; k < len; k++)
+		for (u32 k = 0; k < len; k++)
 			bytes[k] = random_below(&seed, 3) ? random_below(&seed, 12) : KIND;
 		p = heap_copy(bytes, len);
 		while ((at = hpcc_opt_next(p, len, &pos, KIND)) >= 0) {
@@ -611,10 +585,8 @@ static int syn_find(const u8 *opts, u32 len)
 
 TEST(syn_opt_find__round_trip)
 {
-	u32 exid, caps;
-
-	for (exid = 0; exid <= 0xffff; exid += 251)
-		for (caps = 0; caps < 256; caps++) {
+	for (u32 exid = 0; exid <= 0xffff; exid += 251)
+		for (u32 caps = 0; caps < 256; caps++) {
 			u8 p[HPCC_SYN_OPT_LEN];
 
 			hpcc_syn_opt_encode(p, KIND, exid, caps);
@@ -644,9 +616,8 @@ TEST(syn_opt_find__not_ours)
 TEST(syn_opt_find__every_length)
 {
 	u8 opts[40] = {};
-	u32 len;
 
-	for (len = 2; len <= 40; len++) {
+	for (u32 len = 2; len <= 40; len++) {
 		hpcc_syn_opt_encode(opts, KIND, EXID, 1);
 		opts[1] = len;
 		assert_int_equal(syn_find(opts, len), len < 4 ? -ENOENT : len == 6 ? 1 : -EINVAL);

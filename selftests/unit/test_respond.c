@@ -234,10 +234,10 @@ TEST(trigger__vlans)
 /* Only the type and the checksum change, at any position of the option. */
 TEST(answered__type_and_checksum)
 {
-	u32 len, i, odd, before;
+	u32 len, before;
 	u8 was[200];
 
-	for (odd = 0; odd < 2; odd++) {
+	for (u32 odd = 0; odd < 2; odd++) {
 		memset(p, 0, sizeof(p));
 		len = request();
 		memcpy(was, p, sizeof(p));
@@ -252,7 +252,7 @@ TEST(answered__type_and_checksum)
 		hpcc_answered_write(p, &place, true);
 		assert_int_equal(p[place.opt + 2], HPCC_OPT_ANSWERED << 5 | 3);
 		assert_int_equal(sum_words(0, p + place.tcp, len - place.tcp + (len & 1)), before);
-		for (i = 0; i < len; i++)
+		for (u32 i = 0; i < len; i++)
 			if (i != place.opt + 2 && i / 2 != (place.tcp + 16) / 2)
 				assert_int_equal(p[i], was[i]);
 		memcpy(p, was, sizeof(p));
@@ -298,15 +298,15 @@ TEST(turn__of_a_flow)
 TEST(turn__forged_numbers)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
-	u32 taken = 0, near = 0, i, k;
+	u32 taken = 0, near = 0;
 	u32 seq = 0x12345678;
 	u64 rnd = 1;
 
-	for (i = 0; i < 10000; i++) {
+	for (u32 i = 0; i < 10000; i++) {
 		u64 now = 1 + (u64)i * EVERY / 10;
 
 		taken += turn(set, 7, seq, now) != HPCC_TURN_HELD;
-		for (k = 0; k < 2; k++) {
+		for (u32 k = 0; k < 2; k++) {
 			u32 number = rnd >> 32;
 
 			rnd = rnd * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -325,9 +325,9 @@ TEST(turn__of_many)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
 	u32 had[HPCC_TURN_WAYS + 1] = {};
-	u32 i, key;
+	u32 key;
 
-	for (i = 0; i < 10000; i++) {
+	for (u32 i = 0; i < 10000; i++) {
 		/* A flow has a request each 5 x EVERY: its entry is free before that. */
 		key = i % (HPCC_TURN_WAYS + 1);
 		had[key] += turn(set, key, i, 1 + (u64)i * EVERY) != HPCC_TURN_HELD;
@@ -340,10 +340,10 @@ TEST(turn__of_many)
 static u32 granted(const struct hpcc_budget *b, u64 *full, u64 from, u64 to, u32 every,
 		   enum hpcc_turn_kind kind)
 {
-	u64 now, next;
+	u64 next;
 	u32 nr = 0;
 
-	for (now = from; now < to; now += every / 8)
+	for (u64 now = from; now < to; now += every / 8)
 		while ((next = hpcc_budget_after(b, *full, now, every, kind))) {
 			*full = next;
 			nr++;

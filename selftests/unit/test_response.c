@@ -95,9 +95,8 @@ TEST(respond__W_min)
 TEST(respond__sequence_numbers)
 {
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
-	u32 i;
 
-	for (i = 0; i < 3; i++) {
+	for (u32 i = 0; i < 3; i++) {
 		begin(NULL);
 		a.started = true;
 		a.last_update_seq = ends[i];
@@ -205,9 +204,8 @@ TEST(word__is_new)
 TEST(word__is_new_after_the_last_one)
 {
 	u64 last = hpcc_response_pack(10, 3, 100);
-	u32 una;
 
-	for (una = 11; una < 0xfff00000; una += 0x00fffff1)
+	for (u32 una = 11; una < 0xfff00000; una += 0x00fffff1)
 		assert_true(hpcc_response_is_new(last, hpcc_response_pack(una, 3, 1), una,
 						 una + 100000));
 }

@@ -89,7 +89,6 @@ static void build(const struct shape *s)
 	u32 iplen = (s->version == 4 ? 20 : 40) + s->extra;
 	u32 l3 = iplen + 20 + opts + s->payload;
 	static const u8 ext[] = { 0, 60, 43 };
-	u32 i;
 
 	free(b.p);
 	b.version = s->version;
@@ -98,9 +97,9 @@ static void build(const struct shape *s)
 	b.opt = b.tcp + 20 + s->nops;
 	b.len = b.ip + l3 + s->padding;
 	b.p = malloc(b.len);
-	for (i = 0; i < b.len; i++)
+	for (u32 i = 0; i < b.len; i++)
 		b.p[i] = rnd();
-	for (i = 0; i < (u32)s->tags; i++)
+	for (u32 i = 0; i < (u32)s->tags; i++)
 		put16(b.p + 12 + 4 * i, s->tags - i > 1 ? 0x88a8 : 0x8100);
 	put16(b.p + b.ip - 2, s->version == 4 ? 0x0800 : 0x86dd);
 	if (s->version == 4) {
@@ -115,11 +114,10 @@ static void build(const struct shape *s)
 		b.p[b.ip] = 0x60;
 		put16(b.p + b.ip + 4, l3 - 40);
 		/* Each header has 8 bytes; the last one also has all remaining bytes. */
-		for (i = 0; i < s->extra / 8 && i < ARRAY_SIZE(ext); i++) {
+		for (u32 i = 0; i < s->extra / 8 && i < ARRAY_SIZE(ext); i++) {
 			*next = ext[i];
 			next = hdr;
-			hdr[1] = i + 1 < ARRAY_SIZE(ext) ? 0 :
-				 s->extra / 8 - ARRAY_SIZE(ext);
+			hdr[1] = i + 1 < ARRAY_SIZE(ext) ? 0 : s->extra / 8 - ARRAY_SIZE(ext);
 			hdr += 8;
 		}
 		*next = 6;
@@ -227,9 +225,8 @@ static void check_truncated(const struct shape *s)
 {
 	u32 end = b.len - s->padding;
 	u32 tcp_end = b.tcp + (b.p[b.tcp + 12] >> 4) * 4;
-	u32 len;
 
-	for (len = 0; len < end; len++) {
+	for (u32 len = 0; len < end; len++) {
 		u8 *p = malloc(len ? len : 1);
 		int ret;
 
@@ -391,12 +388,11 @@ TEST(walk__no_length_stated)
 TEST(walk__every_option_length)
 {
 	struct shape s = plain4;
-	u32 len;
 
 	s.slots = 4;
 	s.nops = 4;
 	build(&s);
-	for (len = 0; len < 256; len++) {
+	for (u32 len = 0; len < 256; len++) {
 		bool good = len == 4 || len == 12 || len == 20 || len == 28 || len == 36;
 
 		b.p[b.opt + 1] = len;
@@ -409,12 +405,11 @@ TEST(walk__every_option_length)
 TEST(walk__skips_other_types)
 {
 	struct shape s = plain4;
-	u32 type;
 
 	s.slots = 0;
 	s.nops = 12;
 	build(&s);
-	for (type = 0; type < 8; type++) {
+	for (u32 type = 0; type < 8; type++) {
 		u8 *other = b.p + b.tcp + 20;
 
 		memset(other, 0, 12);
@@ -467,9 +462,9 @@ TEST(walk__without_ethernet)
  */
 TEST(walk__random_bytes)
 {
-	u32 round, found = 0;
+	u32 found = 0;
 
-	for (round = 0; round < 200000; round++) {
+	for (u32 round = 0; round < 200000; round++) {
 		struct shape s = {
 			.tags = rnd() % 3, .version = rnd() % 2 ? 4 : 6, .extra = rnd() % 6 * 8,
 			.nops = rnd() % 9, .slots = rnd() % 4, .payload = rnd() % 40,
@@ -477,7 +472,6 @@ TEST(walk__random_bytes)
 		};
 		u32 changes = 1 + rnd() % 4;
 		u8 *copy;
-		u32 i;
 
 		build(&s);
 		while (changes--)
@@ -491,7 +485,7 @@ TEST(walk__random_bytes)
 			assert_true(place.end <= b.len);
 			hpcc_stamp_packet(b.p, &place, &port, true);
 		}
-		for (i = 0; i < b.len; i++) {
+		for (u32 i = 0; i < b.len; i++) {
 			if (b.p[i] == copy[i])
 				continue;
 			assert_true((i >= place.opt + 3 && i < place.opt + place.len) ||
@@ -534,10 +528,9 @@ static void check_count(const struct hpcc_stamp *s, int want, u32 hops)
 TEST(option__first_free_slot)
 {
 	struct hpcc_record r;
-	u32 hop;
 
 	make_option(HPCC_OPT_FORWARD, 0, 0, 3);
-	for (hop = 1; hop <= 3; hop++) {
+	for (u32 hop = 1; hop <= 3; hop++) {
 		assert_int_equal(stamp_as(&port), HPCC_STAMP_WRITTEN);
 		assert_int_equal(p[3], hop << 4);
 		hpcc_record_decode(p + 4 + 8 * (hop - 1), &r);
@@ -555,12 +548,11 @@ TEST(option__records_stay)
 	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };
 	struct hpcc_record r = { .hop = 1, .tag = 9 };
 	struct hpcc_stamp s = port;
-	u32 i, k;
 
 	s.qlen_ns = ~0ULL;
-	for (i = 0; i < ARRAY_SIZE(types); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(types); i++) {
 		make_option(types[i], 3, 0, 3);
-		for (k = 0; k < 3; k++)
+		for (u32 k = 0; k < 3; k++)
 			hpcc_record_encode(p + 4 + 8 * k, &r);
 		check_count(&s, HPCC_UNSTAMPED_FULL, 1);
 	}
@@ -580,11 +572,9 @@ TEST(option__queue_beyond_the_float)
 
 TEST(option__phase)
 {
-	u32 phase, nr, hop;
-
-	for (phase = 0; phase < 8; phase++)
-		for (nr = 1; nr <= 3; nr++)
-			for (hop = 1; hop <= 15; hop++) {
+	for (u32 phase = 0; phase < 8; phase++)
+		for (u32 nr = 1; nr <= 3; nr++)
+			for (u32 hop = 1; hop <= 15; hop++) {
 				make_option(HPCC_OPT_FORWARD, hop - 1, phase, nr);
 				assert_int_equal(stamp_as(&port), hop <= phase * nr ?
 						 HPCC_UNSTAMPED_PHASE : HPCC_STAMP_WRITTEN);
@@ -627,10 +617,9 @@ TEST(option__identify)
 TEST(option__quiet)
 {
 	struct hpcc_stamp s = port;
-	u32 nr;
 
 	s.quiet = true;
-	for (nr = 0; nr <= 4; nr++) {
+	for (u32 nr = 0; nr <= 4; nr++) {
 		make_option(HPCC_OPT_FORWARD, 1, HPCC_OPT_F_PROMPT, nr);
 		check_count(&s, HPCC_STAMP_QUIET, 1);
 	}
@@ -659,9 +648,8 @@ TEST(option__answered)
 	struct hpcc_stamp s = port;
 	u8 forward[36];
 	int ret;
-	u32 i;
 
-	for (i = 0; i < 4; i++) {
+	for (u32 i = 0; i < 4; i++) {
 		s.quiet = i & 1;
 		s.anonymous = i & 2;
 		make_option(HPCC_OPT_FORWARD, 3, 1, 3);
@@ -677,14 +665,11 @@ TEST(option__answered)
 
 TEST(option__other_types_untouched)
 {
-	u32 type;
-
-	for (type = 0; type < 8; type++) {
+	for (u32 type = 0; type < 8; type++) {
 		if (asks(type))
 			continue;
 		make_option(type, 1, 0, 3);
-		check_count(&port, type ? HPCC_UNSTAMPED_NO_OPTION :
-			    HPCC_UNSTAMPED_MALFORMED, 0);
+		check_count(&port, type ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED, 0);
 	}
 }
 
@@ -694,12 +679,11 @@ static void check_sum(const struct shape *s)
 		.node = rnd(), .port = rnd(), .bps = rnd(),
 		.ts_ns = (u64)rnd() << 20, .tx_ns = (u64)rnd() << 20, .qlen_ns = rnd(),
 	};
-	int i;
 
 	if (rnd() % 2)
 		b.p[b.opt + 2] = HPCC_OPT_IDENTIFY << 5;
 	fix_check();
-	for (i = 0; i <= s->slots; i++) {
+	for (int i = 0; i <= s->slots; i++) {
 		assert_int_equal(walk_built(), HPCC_WALK_FOUND);
 		hpcc_stamp_packet(b.p, &place, &st, true);
 		assert_int_equal(tcp_sum(), 0xffff);
@@ -712,9 +696,7 @@ static void check_sum(const struct shape *s)
 
 TEST(check__stays_right)
 {
-	int i;
-
-	for (i = 0; i < 20; i++)
+	for (int i = 0; i < 20; i++)
 		for_all_shapes(check_sum);
 }
 
@@ -744,13 +726,12 @@ TEST(clock__adds_up)
 		125, 1250000, 125000000, 12500000000ULL, 50000000000ULL,
 		100000000000ULL, HPCC_RATE_MAX,
 	};
-	u32 i, n;
 
-	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(rates); i++) {
 		u64 byte_time = hpcc_byte_time(rates[i]);
 		struct hpcc_clock sum = { .ns = 0 };
 
-		for (n = 0; n < 100000; n++)
+		for (u32 n = 0; n < 100000; n++)
 			sum = hpcc_clock_add(sum, hpcc_link_time(byte_time, 1538));
 		/* The only error is the rounding of byte_time, 2^-33 ns per byte. */
 		assert_true(is_near(sum, 1538e14L / rates[i], 153800000 * 0x1p-33L));

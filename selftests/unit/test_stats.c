@@ -51,9 +51,7 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta, int len
 /* Return the value that was printed with this name; ~0: none. */
 static uint64_t value_of(const char *key)
 {
-	unsigned int i;
-
-	for (i = 0; i < nr_printed; i++)
+	for (unsigned int i = 0; i < nr_printed; i++)
 		if (printed[i].key && !strcmp(printed[i].key, key))
 			return printed[i].value;
 	return UINT64_MAX;
