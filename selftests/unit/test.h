@@ -16,10 +16,13 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define GBIT_100	100000000000ULL
 
-/* splitmix64 (Steele, Lea, Flood 2014): state is any seed. */
-static inline u64 random_u64(u64 *state)
+/* State of the random numbers. Each test begins with the same numbers. */
+static u64 random_state;
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+static inline u64 random_u64(void)
 {
-	u64 z = *state += 0x9e3779b97f4a7c15ULL;
+	u64 z = random_state += 0x9e3779b97f4a7c15ULL;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
@@ -27,17 +30,17 @@ static inline u64 random_u64(u64 *state)
 }
 
 /* 0 .. limit - 1 */
-static inline u64 random_below(u64 *state, u64 limit)
+static inline u64 random_below(u64 limit)
 {
-	return random_u64(state) % limit;
+	return random_u64() % limit;
 }
 
 /* Return a random number of random length: each length from 0 to 64 bits is equally likely. */
-static inline u64 random_magnitude(u64 *state)
+static inline u64 random_magnitude(void)
 {
-	u32 bits = random_below(state, 65);
+	u32 bits = random_below(65);
 
-	return bits ? random_u64(state) >> (64 - bits) : 0;
+	return bits ? random_u64() >> (64 - bits) : 0;
 }
 
 static inline void assert_near(long double got, long double want, long double error)
@@ -61,9 +64,18 @@ static inline u32 sum_words(u32 sum, const u8 *p, u32 len)
 static struct CMUnitTest all_tests[128];
 static size_t nr_tests;
 
-#ifndef TEST_SETUP
-#define TEST_SETUP	NULL
+#ifdef TEST_SETUP
+static void TEST_SETUP(void);
+#else
+#define TEST_SETUP()	((void)0)
 #endif
+
+static int set_up(void **state)
+{
+	random_state = 2;
+	TEST_SETUP();
+	return 0;
+}
 
 /* TEST(name) { ... } adds a test. Tests run in the order of the file, each after TEST_SETUP. */
 #define TEST(test)								\
@@ -73,7 +85,7 @@ static size_t nr_tests;
 		all_tests[nr_tests++] = (struct CMUnitTest){			\
 			.name = #test,						\
 			.test_func = test_##test,				\
-			.setup_func = TEST_SETUP,				\
+			.setup_func = set_up,					\
 		};								\
 	}									\
 	static void test_##test(void **state)

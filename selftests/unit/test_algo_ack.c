@@ -158,16 +158,14 @@ TEST(measure_quiet__slow_start_doubles)
 /* With any sequence of records and quiet reports, W and U stay within their bounds. */
 TEST(measure_quiet__bounds)
 {
-	u64 seed = 12;
-
 	for (u32 run = 0; run < 300; run++) {
-		begin(random_below(&seed, 8));
+		begin(random_below(8));
 		for (u32 i = 1; i <= 100; i++) {
-			u64 dts = random_below(&seed, 3 * T_NS);
-			u64 dtx = random_below(&seed, dts + 1);
-			u64 qlen = random_below(&seed, 3 * T_NS);
+			u64 dts = random_below(3 * T_NS);
+			u64 dtx = random_below(dts + 1);
+			u64 qlen = random_below(3 * T_NS);
 
-			if (random_below(&seed, 4))
+			if (random_below(4))
 				quiet_ack(1, dts, 200000 * i);
 			else
 				ack(dts, dtx, qlen, 200000 * i, 200000 * i + 1000);

@@ -20,8 +20,6 @@ static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
 
 TEST(any__hostile_samples_keep_the_bounds)
 {
-	u64 seed = 21;
-
 	for (u32 run = 0; run < 400; run++) {
 		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 8,
 						  run / 16 % 3);
@@ -29,37 +27,37 @@ TEST(any__hostile_samples_keep_the_bounds)
 		u32 met = 0;
 
 		if (run % 7 == 0)
-			hpcc_params_init(&p, random_magnitude(&seed), random_magnitude(&seed),
-					 random_magnitude(&seed), random_magnitude(&seed),
-					 random_magnitude(&seed), random_magnitude(&seed));
+			hpcc_params_init(&p, random_magnitude(), random_magnitude(),
+					 random_magnitude(), random_magnitude(),
+					 random_magnitude(), random_magnitude());
 		a = begun(&p);
 		for (u32 i = 0; i < 500; i++) {
 			struct hpcc_sample s[4];
-			u32 n = random_below(&seed, 5);
+			u32 n = random_below(5);
 
 			for (u32 k = 0; k < n; k++) {
 				struct hpcc_link *l;
 
-				s[k].hop = random_below(&seed, 18);
-				s[k].tag = random_below(&seed, 40) ? 0 : 1;
+				s[k].hop = random_below(18);
+				s[k].tag = random_below(40) ? 0 : 1;
 				l = &a.L[s[k].hop < 15 ? s[k].hop : 0];
-				s[k].ts = random_magnitude(&seed);
-				s[k].tx = random_magnitude(&seed);
-				s[k].qlen = random_magnitude(&seed);
-				if (random_below(&seed, 2))
+				s[k].ts = random_magnitude();
+				s[k].tx = random_magnitude();
+				s[k].qlen = random_magnitude();
+				if (random_below(2))
 					s[k].ts += l->ts;
-				if (random_below(&seed, 2))
+				if (random_below(2))
 					s[k].tx += l->tx;
 			}
-			switch (random_below(&seed, 64)) {
+			switch (random_below(64)) {
 			case 0:
-				hpcc_algo_restart(&a, &p, random_magnitude(&seed));
+				hpcc_algo_restart(&a, &p, random_magnitude());
 				break;
 			case 1:
-				hpcc_algo_trim(&a, random_below(&seed, 16));
+				hpcc_algo_trim(&a, random_below(16));
 				break;
 			}
-			met |= hpcc_new_ack(&a, &p, s, n, random_u64(&seed), random_u64(&seed));
+			met |= hpcc_new_ack(&a, &p, s, n, random_u64(), random_u64());
 			assert_true(a.W_q16 >= p.W_min_q16 && a.W_q16 <= p.W_max_q16);
 			assert_true(a.Wc_q16 >= p.W_min_q16 && a.Wc_q16 <= p.W_max_q16);
 			assert_true(a.U_q24 <= HPCC_U_MAX_Q24);
@@ -75,19 +73,17 @@ TEST(any__hostile_samples_keep_the_bounds)
 
 TEST(any__average_stays_between_U_and_u)
 {
-	u64 seed = 22;
-
 	for (int i = 0; i < 100000; i++) {
 		struct hpcc_params p;
 		struct hpcc_algo a;
 		u64 before, u, tau;
 
-		hpcc_params_init(&p, random_magnitude(&seed), BYTES(1), 1, 0, ETA, 5);
+		hpcc_params_init(&p, random_magnitude(), BYTES(1), 1, 0, ETA, 5);
 		hpcc_algo_init(&a, &p);
-		a.U_q24 = random_below(&seed, HPCC_U_MAX_Q24);
-		a.U_low = random_below(&seed, 1 << HPCC_U_LOW_BITS);
-		u = random_magnitude(&seed) % (HPCC_U_MAX_Q24 + 1);
-		tau = 1 + random_below(&seed, p.T);
+		a.U_q24 = random_below(HPCC_U_MAX_Q24);
+		a.U_low = random_below(1 << HPCC_U_LOW_BITS);
+		u = random_magnitude() % (HPCC_U_MAX_Q24 + 1);
+		tau = 1 + random_below(p.T);
 		before = U_q44(&a);
 		hpcc_average(&a, &p, u, tau);
 		u <<= HPCC_U_LOW_BITS;
@@ -100,25 +96,23 @@ TEST(any__average_stays_between_U_and_u)
 
 TEST(any__more_queue_never_gives_a_larger_window)
 {
-	u64 seed = 23;
-
 	for (u32 run = 0; run < 20000; run++) {
 		struct hpcc_params p = params_for(rates_bps[run % 4], Ts_ns[run / 4 % 4], 4,
 						  run / 16 % 3);
 		struct hpcc_algo a = started(&p), b;
-		u64 dts = 1 + random_below(&seed, 2 * p.T);
-		u64 dtx = random_below(&seed, dts + 1);
-		u64 qlen = random_below(&seed, 2 * p.T);
+		u64 dts = 1 + random_below(2 * p.T);
+		u64 dtx = random_below(dts + 1);
+		u64 qlen = random_below(2 * p.T);
 		struct hpcc_sample s;
 
-		set_U(&a, random_below(&seed, 2 * ONE));
-		a.Wc_q16 = p.W_min_q16 + random_below(&seed, p.W_max_q16 - p.W_min_q16);
-		a.inc_stage = random_below(&seed, p.max_stage + 1);
+		set_U(&a, random_below(2 * ONE));
+		a.Wc_q16 = p.W_min_q16 + random_below(p.W_max_q16 - p.W_min_q16);
+		a.inc_stage = random_below(p.max_stage + 1);
 		a.L[0].qlen = 4 * p.T;
 		b = copy_of(&a);
 		s = next(&a, dts, dtx, qlen);
 		hpcc_new_ack(&a, &p, &s, 1, 200000, 300000);
-		s.qlen += random_below(&seed, run & 1 ? p.T : 1 + p.T / 1000);
+		s.qlen += random_below(run & 1 ? p.T : 1 + p.T / 1000);
 		hpcc_new_ack(&b, &p, &s, 1, 200000, 300000);
 		assert_true(U_q44(&b) >= U_q44(&a));
 		assert_true(b.W_q16 <= a.W_q16);
@@ -185,13 +179,13 @@ static void model_wind(struct model *m, bool update_wc)
 /* Advance a link by at most about T / 50: its utilization is about @load_permille, its queue at
  * most @qlen.
  */
-static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille, u64 qlen)
+static void walk(struct hpcc_sample *s, u64 T, u32 load_permille, u64 qlen)
 {
-	u64 dts = 1 + random_below(seed, T / 50 + 2);
+	u64 dts = 1 + random_below(T / 50 + 2);
 
 	s->ts += dts;
-	s->tx += dts * (load_permille + random_below(seed, 100)) / 1000;
-	s->qlen = random_below(seed, qlen + 1);
+	s->tx += dts * (load_permille + random_below(100)) / 1000;
+	s->qlen = random_below(qlen + 1);
 }
 
 /*
@@ -207,6 +201,7 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 	u32 n = 1 + seed % 3, seq = 0;
 	struct hpcc_algo a = begun(&p);
 
+	random_state = seed;
 	hpcc_new_ack(&a, &p, s, n, 0, 10);
 	U_run = U_of(&a);
 	for (u32 i = 0; i < 1500; i++) {
@@ -215,7 +210,7 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 		bool full;
 
 		for (u32 k = 0; k < n; k++)
-			walk(&s[k], p.T, &seed, load, i / 200 % 2 ? p.T : 0);
+			walk(&s[k], p.T, load, i / 200 % 2 ? p.T : 0);
 		seq += 3;
 		full = (s32)(seq - a.last_update_seq) > 0;
 

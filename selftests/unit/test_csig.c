@@ -12,11 +12,10 @@
 static struct hpcc_csig_units u;
 static struct hpcc_csig_path path;
 
-static int begin(void **state)
+static void begin(void)
 {
 	u = hpcc_csig_units(50, 64);
 	path = (struct hpcc_csig_path){ .ask = HPCC_CSIG_QLEN };
-	return 0;
 }
 
 /* Derive a record from a signal at this time. */

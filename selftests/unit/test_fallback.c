@@ -70,18 +70,17 @@ TEST(ack__little_loss_is_none)
 /* Independent random losses: 1 % never causes a fallback, 8 % causes it soon. */
 TEST(ack__random_loss)
 {
-	u64 seed = 1;
 	u32 i, j, lost;
 
 	start(1);
 	for (i = 0; i < 100000; i++) {
 		for (lost = 0, j = 0; j < 20; j++)
-			lost += random_below(&seed, 100) < 1;
+			lost += random_below(100) < 1;
 		assert_false(round_trip(20, lost, 0, 10));
 	}
 	for (i = 0; i < 100; i++) {
 		for (lost = 0, j = 0; j < 20; j++)
-			lost += random_below(&seed, 100) < 8;
+			lost += random_below(100) < 8;
 		if (round_trip(20, lost, 0, 10))
 			break;
 	}

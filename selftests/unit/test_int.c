@@ -20,11 +20,10 @@ static struct packet {
 static struct hpcc_trace_link link;
 static struct hpcc_int_hop hop;
 
-static int begin(void **state)
+static void begin(void)
 {
 	link = (struct hpcc_trace_link){};
 	hop = first;
-	return 0;
 }
 
 static void packet(u8 nodes)

@@ -21,11 +21,10 @@ static struct packet {
 static struct hpcc_trace_link link;
 static struct hpcc_ioam_node n;
 
-static int begin(void **state)
+static void begin(void)
 {
 	link = (struct hpcc_trace_link){};
 	n = first;
-	return 0;
 }
 
 static void packet(u32 nodes)
@@ -285,12 +284,12 @@ TEST(record__wraps)
 /* Differences of any size add up to the totals of the link. */
 TEST(record__sums)
 {
-	u64 ts = 0, tx = 0, seed = 1;
+	u64 ts = 0, tx = 0;
 	struct hpcc_record r;
 
 	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
 	for (u32 i = 0; i < 100000; i++) {
-		u64 dt = random_below(&seed, 400000000), dx = random_below(&seed, 0x7fffffff);
+		u64 dt = random_below(400000000), dx = random_below(0x7fffffff);
 
 		ts += dt;
 		tx += dx;

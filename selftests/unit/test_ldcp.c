@@ -113,12 +113,10 @@ static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm, const struct ldcp_curve
 
 TEST(mark_p__every_q_of_small_curves)
 {
-	u64 seed = 1;
-
 	for (int i = 0; i < 400; i++) {
-		u32 K_min = random_below(&seed, 3000);
-		u32 K_max = K_min + random_below(&seed, 3000);
-		u32 P_max_ppm = i % 4 ? random_below(&seed, ALL + 1) : ALL;
+		u32 K_min = random_below(3000);
+		u32 K_max = K_min + random_below(3000);
+		u32 P_max_ppm = i % 4 ? random_below(ALL + 1) : ALL;
 		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
 		u64 p, before = 0;
 
@@ -131,20 +129,18 @@ TEST(mark_p__every_q_of_small_curves)
 	}
 }
 
-static u32 random_u32(u64 *seed)
+static u32 random_u32(void)
 {
-	return random_magnitude(seed) >> 32;
+	return random_magnitude() >> 32;
 }
 
 TEST(mark_p__any_curve)
 {
-	u64 seed = 2;
-
 	for (int i = 0; i < 20000; i++) {
-		u32 a = random_u32(&seed), b = random_u32(&seed);
+		u32 a = random_u32(), b = random_u32();
 		u32 K_min = i % 5 ? min(a, b) : 0;
 		u32 K_max = i % 7 ? max(a, b) : ~0U;
-		u32 P_max_ppm = i % 3 ? random_below(&seed, ALL + 1) : ALL;
+		u32 P_max_ppm = i % 3 ? random_below(ALL + 1) : ALL;
 		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
 
 		check_p(K_min, K_max, P_max_ppm, &c, 0);
@@ -153,34 +149,29 @@ TEST(mark_p__any_curve)
 			check_p(K_min, K_max, P_max_ppm, &c, (u64)K_max + j);
 		}
 		for (int j = 0; j < 20 && K_max > K_min; j++)
-			check_p(K_min, K_max, P_max_ppm, &c, K_min +
-				random_below(&seed, K_max - K_min));
-		check_p(K_min, K_max, P_max_ppm, &c, random_magnitude(&seed));
+			check_p(K_min, K_max, P_max_ppm, &c, K_min + random_below(K_max - K_min));
+		check_p(K_min, K_max, P_max_ppm, &c, random_magnitude());
 	}
 }
 
 TEST(mark_p__never_falls)
 {
-	u64 seed = 3;
-
 	for (int i = 0; i < 200000; i++) {
-		u32 a = random_u32(&seed), b = random_u32(&seed);
-		struct ldcp_curve c = curve(min(a, b), max(a, b), random_below(&seed, ALL + 1));
-		u64 q = random_u32(&seed);
+		u32 a = random_u32(), b = random_u32();
+		struct ldcp_curve c = curve(min(a, b), max(a, b), random_below(ALL + 1));
+		u64 q = random_u32();
 		u64 p = ldcp_mark_p(&c, q);
 
 		assert_true(ldcp_mark_p(&c, q + 1) >= p);
-		assert_true(ldcp_mark_p(&c, q + random_u32(&seed)) >= p);
+		assert_true(ldcp_mark_p(&c, q + random_u32()) >= p);
 	}
 }
 
 TEST(mark_p__reaches_1_without_a_jump)
 {
-	u64 seed = 4;
-
 	for (int i = 0; i < 10000; i++) {
-		u32 K_max = max(random_u32(&seed), 1U);
-		u32 span = 1 + random_below(&seed, K_max);
+		u32 K_max = max(random_u32(), 1U);
+		u32 span = 1 + random_below(K_max);
 		struct ldcp_curve c = curve(K_max - span, K_max, ALL);
 
 		assert_near(ldcp_mark_p(&c, K_max - 1U), P_ONE - (long double)P_ONE / span, 4);
@@ -306,10 +297,9 @@ TEST(revoke__steps)
 TEST(any__no_segments_are_none)
 {
 	struct ldcp_params p = params(1, 1, 1);
-	u64 seed = 5;
 
 	for (int i = 0; i < 1000; i++) {
-		u64 cw = ONE + random_below(&seed, LDCP_CW_MAX_Q24 - ONE);
+		u64 cw = ONE + random_below(LDCP_CW_MAX_Q24 - ONE);
 
 		assert_true(ldcp_grant(&p, cw, 0) == cw);
 		assert_true(ldcp_revoke(&p, cw, 0) == cw);
@@ -323,36 +313,36 @@ static const u32 constants_q24[] = {
 
 #define NR_CONSTANTS (ARRAY_SIZE(constants_q24))
 
-static u32 some_constant(u64 *seed)
+static u32 some_constant(void)
 {
-	return constants_q24[random_below(seed, NR_CONSTANTS)];
+	return constants_q24[random_below(NR_CONSTANTS)];
 }
 
-static struct ldcp_params some_params(u64 *seed)
+static struct ldcp_params some_params(void)
 {
-	u32 gamma_q24 = some_constant(seed);
+	u32 gamma_q24 = some_constant();
 
-	return (struct ldcp_params){ .alpha_q24 = some_constant(seed),
-				     .beta_q24 = some_constant(seed),
+	return (struct ldcp_params){ .alpha_q24 = some_constant(),
+				     .beta_q24 = some_constant(),
 				     .gamma_q24 = gamma_q24,
-				     .cw_min_q24 = min(some_constant(seed), gamma_q24) };
+				     .cw_min_q24 = min(some_constant(), gamma_q24) };
 }
 
 /* A random window from cw_min to the maximum; values next to 1 are more frequent. */
-static u64 some_cw(u64 *seed, const struct ldcp_params *p)
+static u64 some_cw(const struct ldcp_params *p)
 {
-	u64 cw = random_magnitude(seed) >> 15;
+	u64 cw = random_magnitude() >> 15;
 
-	if (random_below(seed, 8) == 0)
-		cw = ONE - 2 + random_below(seed, 5);
+	if (random_below(8) == 0)
+		cw = ONE - 2 + random_below(5);
 	return clamp_t(u64, cw, p->cw_min_q24, LDCP_CW_MAX_Q24);
 }
 
-static u32 some_n(u64 *seed)
+static u32 some_n(void)
 {
-	u32 n = random_u32(seed);
+	u32 n = random_u32();
 
-	return max(random_below(seed, 4) ? n >> 16 : n, 1U);
+	return max(random_below(4) ? n >> 16 : n, 1U);
 }
 
 static long double seg(u64 q24)
@@ -376,12 +366,10 @@ static long double draft_revoke(const struct ldcp_params *p, long double cw, u32
 
 TEST(any__as_the_draft_has_it)
 {
-	u64 seed = 6;
-
 	for (int i = 0; i < 1000000; i++) {
-		struct ldcp_params p = some_params(&seed);
-		u64 cw = some_cw(&seed, &p);
-		u32 n = some_n(&seed);
+		struct ldcp_params p = some_params();
+		u64 cw = some_cw(&p);
+		u32 n = some_n();
 		u32 granted = min_t(u32, n, 32768);
 
 		/* the error is at most half of the last bit */
@@ -393,18 +381,16 @@ TEST(any__as_the_draft_has_it)
 
 TEST(any__keeps_the_bounds)
 {
-	u64 seed = 7;
-
 	for (int i = 0; i < 1000; i++) {
-		struct ldcp_params p = some_params(&seed);
-		u64 cw = some_cw(&seed, &p);
-		u64 bias = random_below(&seed, 101);
+		struct ldcp_params p = some_params();
+		u64 cw = some_cw(&p);
+		u64 bias = random_below(101);
 
 		for (int j = 0; j < 1000; j++) {
-			u32 n = some_n(&seed);
+			u32 n = some_n();
 			u64 before = cw;
 
-			if (random_below(&seed, 100) < bias) {
+			if (random_below(100) < bias) {
 				cw = ldcp_grant(&p, cw, n);
 				assert_true(cw >= before);
 			} else {
@@ -419,13 +405,11 @@ TEST(any__keeps_the_bounds)
 
 TEST(any__more_segments_more_change)
 {
-	u64 seed = 8;
-
 	for (int i = 0; i < 200000; i++) {
-		struct ldcp_params p = some_params(&seed);
-		u64 cw = some_cw(&seed, &p);
-		u32 n = some_n(&seed);
-		u32 less = 1 + random_below(&seed, n);
+		struct ldcp_params p = some_params();
+		u64 cw = some_cw(&p);
+		u32 n = some_n();
+		u32 less = 1 + random_below(n);
 
 		assert_true(ldcp_grant(&p, cw, n) >= ldcp_grant(&p, cw, less));
 		assert_true(ldcp_revoke(&p, cw, n) <= ldcp_revoke(&p, cw, less));
@@ -437,12 +421,10 @@ TEST(any__more_segments_more_change)
  */
 TEST(grant__one_ack_of_n_or_n_acks)
 {
-	u64 seed = 9;
-
 	for (int i = 0; i < 20000; i++) {
-		struct ldcp_params p = some_params(&seed);
-		u64 cw = max(some_cw(&seed, &p), ONE);
-		u32 n = 1 + random_below(&seed, 64), k;
+		struct ldcp_params p = some_params();
+		u64 cw = max(some_cw(&p), ONE);
+		u32 n = 1 + random_below(64), k;
 		u64 one = ldcp_grant(&p, cw, n), each = cw;
 		long double second = powl(n * seg(p.alpha_q24), 2) / 2 / powl(seg(cw), 3);
 		long double rounding = (n + 1) * 0x1p-25L;
@@ -455,12 +437,10 @@ TEST(grant__one_ack_of_n_or_n_acks)
 
 TEST(revoke__one_ack_of_n_is_n_acks)
 {
-	u64 seed = 10;
-
 	for (int i = 0; i < 20000; i++) {
-		struct ldcp_params p = some_params(&seed);
-		u64 cw = some_cw(&seed, &p);
-		u32 n = 1 + random_below(&seed, 64), k;
+		struct ldcp_params p = some_params();
+		u64 cw = some_cw(&p);
+		u32 n = 1 + random_below(64), k;
 		u64 each = cw;
 
 		/* The law for cw > 1 applies until an ACK has reduced cw to 1. */
@@ -471,9 +451,9 @@ TEST(revoke__one_ack_of_n_is_n_acks)
 	}
 }
 
-static bool random_mark(u64 *seed, double p)
+static bool random_mark(double p)
 {
-	return random_u64(seed) < p * 0x1p64;
+	return random_u64() < p * 0x1p64;
 }
 
 /* Return the window after one ACK, with or without a mark. */
@@ -514,7 +494,6 @@ TEST(any__settles_with_random_marks)
 {
 	static const double marked[] = { 0.1, 0.02, 0.002 };
 	struct ldcp_params laws[] = { params(1, 0.5, 0.25), params(0.25, 0.125, 0.25) };
-	u64 seed = 11;
 	int k;
 
 	for (int i = 0; i < 3; i++) {
@@ -524,7 +503,7 @@ TEST(any__settles_with_random_marks)
 			double inverse = 0;
 
 			for (k = 0; k < 2000000; k++) {
-				cw = ack(&laws[j], cw, random_mark(&seed, marked[i]));
+				cw = ack(&laws[j], cw, random_mark(marked[i]));
 				inverse += 1 / seg(cw);
 			}
 			assert_near(k / inverse, want, want * 0.01);
@@ -537,7 +516,6 @@ TEST(any__settles_below_1)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
-	u64 seed = 12;
 	int k;
 
 	for (int i = 0; i < 3; i++) {
@@ -546,7 +524,7 @@ TEST(any__settles_below_1)
 		double sum = 0;
 
 		for (k = 0; k < 2000000; k++) {
-			cw = ack(&l, cw, random_mark(&seed, marked[i]));
+			cw = ack(&l, cw, random_mark(marked[i]));
 			sum += seg(cw);
 		}
 		assert_near(sum / k, want, want * 0.02);
@@ -608,14 +586,13 @@ TEST(tick__mean_is_rtt_over_cw)
 {
 	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };
 	const int times = 1000000;
-	u64 seed = 15;
 
 	for (size_t i = 0; i < 4; i++) {
 		double want = 10000 / cw[i], sum = 0, squares = 0;
 		u32 longer = 0;
 
 		for (int k = 0; k < times; k++) {
-			double ns = ldcp_tick_ns(10000, Q24(cw[i]), random_u64(&seed) >> 32);
+			double ns = ldcp_tick_ns(10000, Q24(cw[i]), random_u64() >> 32);
 
 			assert_true(ns < 6.001 * want);
 			sum += ns;
@@ -656,7 +633,6 @@ struct loop {
 		bool mark;
 	} queue[QUEUE], back[TRIP];
 	u32 head, tail;
-	u64 seed;
 	/* sums over packet times, and over ACKs */
 	double bytes, idle, acks[FLOWS], marks, inverse;
 };
@@ -668,7 +644,7 @@ static void loop_send(struct loop *l, int flow)
 
 	assert_true(waiting < QUEUE);
 	l->queue[l->tail++ % QUEUE] = (struct packet){
-		.flow = flow, .mark = random_u64(&l->seed) >> 32 < p
+		.flow = flow, .mark = random_u64() >> 32 < p
 	};
 	l->flying[flow]++;
 }
@@ -714,7 +690,6 @@ TEST(any__flows_share_a_switch)
 	memset(&l, 0, sizeof(l));
 	l.law = params(1, 0.5, 0.25);
 	l.curve = curve(5 * SIZE, 25 * SIZE, ALL);
-	l.seed = 13;
 	for (int i = 0; i < TRIP; i++)
 		l.back[i].flow = NOBODY;
 	/* at first one flow has the whole capacity */
@@ -762,14 +737,12 @@ TEST(is_low_priority__no_window)
 /* For any packet sizes, only the packet that completes IW is ECT among those of the first RTT. */
 TEST(is_low_priority__one_of_the_first_rtt)
 {
-	u64 seed = 14;
-
 	for (int i = 0; i < 1000; i++) {
-		u64 IW = 1 + random_below(&seed, 1000000), sent = 0;
+		u64 IW = 1 + random_below(1000000), sent = 0;
 		u32 high = 0;
 
 		while (sent < IW) {
-			sent += 1 + random_below(&seed, 9000);
+			sent += 1 + random_below(9000);
 			high += !ldcp_is_low_priority(sent, IW, false);
 		}
 		assert_int_equal(high, 1);

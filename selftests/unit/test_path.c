@@ -56,15 +56,13 @@ TEST(phase_next__equal_requests_take_a_round_each)
 /* Some requests share their header with an echo, in any order. */
 TEST(phase_next__any_mixture_reaches_every_hop)
 {
-	u64 seed = 3;
-
 	for (u32 run = 0; run < 20000; run++) {
-		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
-		u32 period = 1 + random_below(&seed, 16);
+		u32 hops = 1 + random_below(HPCC_HOPS_MAX);
+		u32 period = 1 + random_below(16);
 		u32 nr[16];
 
 		for (u32 i = 0; i < period; i++)
-			nr[i] = 1 + random_below(&seed, 3);
+			nr[i] = 1 + random_below(3);
 		assert_true(longest_wait(hops, nr, period, 500) <= hops);
 	}
 }
@@ -135,19 +133,18 @@ TEST(phase_quiet__no_slots)
  */
 TEST(phase_quiet__as_switches_write)
 {
-	u64 seed = 8;
 	u32 i;
 
 	for (u32 run = 0; run < 20000; run++) {
-		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
-		u32 nr = random_below(&seed, 5);
-		u32 really = random_below(&seed, 1 << hops);
+		u32 hops = 1 + random_below(HPCC_HOPS_MAX);
+		u32 nr = random_below(5);
+		u32 really = random_below(1 << hops);
 		struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = nr };
 		u32 told = 0, quiet;
 		bool full = true;
 		u8 p[36] = { 0 };
 
-		opt.flags = random_below(&seed, HPCC_PHASES);
+		opt.flags = random_below(HPCC_PHASES);
 		hpcc_opt_encode(p, 253, &opt);
 		for (i = 0; i < hops; i++) {
 			struct hpcc_stamp s = { .node = i, .quiet = really >> i & 1 };

@@ -27,11 +27,10 @@ static void begin(u64 now)
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
 }
 
-static int begin_with_defaults(void **state)
+static void begin_with_defaults(void)
 {
 	q = TOLD;
 	begin(0);
-	return 0;
 }
 
 static u32 step(u64 now, u64 dts, u64 dtx, u64 qlen)
@@ -75,17 +74,17 @@ TEST(params__bytes)
 TEST(params__there_and_back)
 {
 	struct hpcc_newint_params got;
-	u64 seed = 1, words[2];
+	u64 words[2];
 
 	for (u32 i = 0; i < 100000; i++) {
 		q = (struct hpcc_newint_params){
-			.id = random_below(&seed, 16),
-			.T_ns = random_below(&seed, 4) ? 1000 + random_below(&seed, 999999001) : 0,
-			.eta_permille = 1 + random_below(&seed, 1000),
-			.max_stage = random_u64(&seed), .settle = random_below(&seed, 65),
-			.per_rtt = random_below(&seed, 2), .W_min = 1 + random_below(&seed, 2047),
-			.W = 1 + random_below(&seed, 65536), .W_ai = random_below(&seed, 1 << 28),
-			.alone = random_below(&seed, 2),
+			.id = random_below(16),
+			.T_ns = random_below(4) ? 1000 + random_below(999999001) : 0,
+			.eta_permille = 1 + random_below(1000),
+			.max_stage = random_u64(), .settle = random_below(65),
+			.per_rtt = random_below(2), .W_min = 1 + random_below(2047),
+			.W = 1 + random_below(65536), .W_ai = random_below(1 << 28),
+			.alone = random_below(2),
 		};
 		hpcc_newint_params_pack(&q, words);
 		assert_true(hpcc_newint_params_unpack(words, &got));
@@ -127,15 +126,14 @@ TEST(params__out_of_range)
 TEST(newint_part__nearest_below)
 {
 	struct hpcc_params p = params(5);
-	u64 seed = 1;
 	u32 bits;
 
 	assert_int_equal(hpcc_newint_part(&p, p.W_max_q16, 16), 65536);
 	assert_int_equal(hpcc_newint_part(&p, 0, 16), 0);
 	for (u32 i = 0; i < 100000; i++) {
-		hpcc_params_init(&p, 1000, 1 + random_below(&seed, HPCC_W_MAX_Q16) %
-				 (1ULL << (1 + random_below(&seed, 56))), 1, 1, ETA, 5);
-		bits = 1 + random_below(&seed, 30);
+		hpcc_params_init(&p, 1000, 1 + random_below(HPCC_W_MAX_Q16) %
+				 (1ULL << (1 + random_below(56))), 1, 1, ETA, 5);
+		bits = 1 + random_below(30);
 		assert_near(hpcc_newint_part(&p, p.W_max_q16 / 3, bits),
 			    (double)(p.W_max_q16 / 3) / p.W_max_q16 * (1 << bits), 1.001);
 	}
@@ -236,13 +234,13 @@ TEST(newint_begin__again)
 TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_algo a = copy_of(&r.algo);
-	u64 seed = 3, now = 0, ended = 0, queue = 0;
+	u64 now = 0, ended = 0, queue = 0;
 	u32 fulls = 0;
 
 	for (u32 i = 0; i < 20000; i++) {
-		u64 dts = 100 + random_below(&seed, 3000);
-		struct hpcc_sample s = next(&a, dts, dts * random_below(&seed, 1001) / 1000,
-					    random_below(&seed, 4) ? 0 : random_below(&seed, 9999));
+		u64 dts = 100 + random_below(3000);
+		struct hpcc_sample s = next(&a, dts, dts * random_below(1001) / 1000,
+					    random_below(4) ? 0 : random_below(9999));
 		bool full = now + dts > ended + 10000 + queue;
 
 		now += dts;

@@ -87,13 +87,11 @@ TEST(qlen_encode__nearest)
 
 TEST(qlen_encode__saturates)
 {
-	u64 seed = 2;
-
 	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX), 0xfff);
 	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX + 1ULL), 0xfff);
 	assert_int_equal(hpcc_qlen_encode(~0ULL), 0xfff);
 	for (int i = 0; i < 10000; i++) {
-		u64 units = random_magnitude(&seed);
+		u64 units = random_magnitude();
 
 		if (units > HPCC_QLEN_MAX)
 			assert_int_equal(hpcc_qlen_encode(units), 0xfff);
@@ -143,10 +141,10 @@ TEST(counter_extend__across_the_wrap)
 
 TEST(counter_extend__follows_any_walk)
 {
-	u64 seed = 3, last = 1ULL << 40;
+	u64 last = 1ULL << 40;
 
 	for (int i = 0; i < 100000; i++) {
-		u64 next = last + random_below(&seed, 1 << 20) - (1 << 19);
+		u64 next = last + random_below(1 << 20) - (1 << 19);
 
 		assert_true(hpcc_counter_extend(last, next & HPCC_COUNTER_MASK) == next);
 		/* higher bits of the raw value do not matter */
@@ -184,13 +182,11 @@ TEST(record_encode__cuts_counters_off_at_20_bits)
 
 TEST(record_decode__round_trip)
 {
-	u64 seed = 4;
-
 	for (int i = 0; i < 10000; i++) {
 		u8 p[HPCC_RECORD_LEN], again[HPCC_RECORD_LEN];
 		struct hpcc_record r;
 
-		put_unaligned_be64(random_u64(&seed), p);
+		put_unaligned_be64(random_u64(), p);
 		hpcc_record_decode(p, &r);
 		assert_in_range(r.hop, 0, HPCC_HOPS_MAX);
 		assert_in_range(r.ts, 0, HPCC_COUNTER_MASK);
@@ -259,10 +255,8 @@ TEST(identity_encode__rounds_once_to_nearest)
 
 TEST(identity_encode__relative_error)
 {
-	u64 seed = 5;
-
 	for (int i = 0; i < 100000; i++) {
-		u64 bps = random_below(&seed, 4194303499999999ULL >> random_below(&seed, 40));
+		u64 bps = random_below(4194303499999999ULL >> random_below(40));
 		u64 got = identity_bps(bps);
 		u64 error = got > bps ? got - bps : bps - got;
 
@@ -303,14 +297,12 @@ TEST(report_flows__takes_N_only)
 
 TEST(identity_decode__round_trip)
 {
-	u64 seed = 6;
-
 	for (int i = 0; i < 10000; i++) {
 		struct hpcc_identity id = {
-			.hop = random_below(&seed, 16),
-			.node = random_below(&seed, HPCC_NODE_MAX + 1),
-			.port = random_below(&seed, HPCC_PORT_MAX + 1),
-			.bps = random_below(&seed, 4194304) * 1000,
+			.hop = random_below(16),
+			.node = random_below(HPCC_NODE_MAX + 1),
+			.port = random_below(HPCC_PORT_MAX + 1),
+			.bps = random_below(4194304) * 1000,
 		};
 		struct hpcc_identity got;
 		u8 p[HPCC_RECORD_LEN];
@@ -541,17 +533,15 @@ TEST(opt_next__length_under_2)
 
 TEST(opt_next__any_bytes)
 {
-	u64 seed = 7;
-
 	for (int i = 0; i < 100000; i++) {
 		u8 bytes[40];
-		u32 len = random_below(&seed, sizeof(bytes) + 1);
+		u32 len = random_below(sizeof(bytes) + 1);
 		u32 pos = 0, before = 0;
 		u8 *p;
 		int at;
 
 		for (u32 k = 0; k < len; k++)
-			bytes[k] = random_below(&seed, 3) ? random_below(&seed, 12) : KIND;
+			bytes[k] = random_below(3) ? random_below(12) : KIND;
 		p = heap_copy(bytes, len);
 		while ((at = hpcc_opt_next(p, len, &pos, KIND)) >= 0) {
 			assert_true((u32)at >= before && pos >= (u32)at + 2 && pos <= len);

@@ -29,10 +29,9 @@ static struct hpcc_opt_location place;
 static struct hpcc_trigger a, b;
 static u8 p[200], *response;
 
-static int begin(void **state)
+static void begin(void)
 {
 	s = plain;
-	return 0;
 }
 
 static u32 put(u32 at, const char *bytes, u32 n)

@@ -12,11 +12,10 @@
 static struct hpcc_params p;
 static struct hpcc_algo a;
 
-static int begin(void **state)
+static void begin(void)
 {
 	hpcc_params_init(&p, T, W_INIT, W_MIN, 62 << 16, ETA_Q24, 5);
 	hpcc_algo_init(&a, &p);
-	return 0;
 }
 
 /* W = Wc eta / (1 + qlen/T), U = u', Wc and L as before. */
@@ -97,7 +96,7 @@ TEST(respond__sequence_numbers)
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
 
 	for (u32 i = 0; i < 3; i++) {
-		begin(NULL);
+		begin();
 		a.started = true;
 		a.last_update_seq = ends[i];
 		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 1, T, false));

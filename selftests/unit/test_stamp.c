@@ -36,11 +36,9 @@ struct shape {
 	u32	padding;	/* behind the IP packet */
 };
 
-static u64 seed;
-
 static u32 rnd(void)
 {
-	return random_u64(&seed);
+	return random_u64();
 }
 
 /* The TCP checksum's sum over pseudo-header and segment: 0xffff if right. */
