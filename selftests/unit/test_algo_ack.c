@@ -155,28 +155,6 @@ TEST(measure_quiet__slow_start_doubles)
 	}
 }
 
-/* With any sequence of records and quiet reports, W and U stay within their bounds. */
-TEST(measure_quiet__bounds)
-{
-	for (u32 run = 0; run < 300; run++) {
-		begin(random_below(8));
-		for (u32 i = 1; i <= 100; i++) {
-			u64 dts = random_below(3 * T_NS);
-			u64 dtx = random_below(dts + 1);
-			u64 qlen = random_below(3 * T_NS);
-
-			if (random_below(4))
-				quiet_ack(1, dts, 200000 * i);
-			else
-				ack(dts, dtx, qlen, 200000 * i, 200000 * i + 1000);
-			assert_in_range(a.W_q16, p.W_min_q16, p.W_max_q16);
-			assert_in_range(a.Wc_q16, p.W_min_q16, p.W_max_q16);
-			assert_true(U_of(&a) <= 4.001L);
-			assert_in_range(a.inc_stage, 0, p.max_stage);
-		}
-	}
-}
-
 TEST(compute_wind__multiplicative_from_eta_on)
 {
 	u64 W;

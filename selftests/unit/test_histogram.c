@@ -21,23 +21,6 @@ TEST(hist_bucket__begins_and_ends_as_defined)
 	}
 }
 
-TEST(hist_bucket__never_falls)
-{
-	u32 bytes = 0, before = 0;
-
-	for (;;) {
-		u32 bucket = hpcc_hist_bucket(bytes);
-
-		assert_true(bucket < HPCC_HIST_BUCKETS);
-		assert_true(bucket == before || bucket == before + 1);
-		before = bucket;
-		if (bytes > ~0U - 61 - bytes / 1000)
-			break;
-		bytes += 61 + bytes / 1000;
-	}
-	assert_int_equal(before, HPCC_HIST_BUCKETS - 1);
-}
-
 TEST(hist_bucket__last_holds_whatever_is_longer)
 {
 	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)), HPCC_HIST_BUCKETS - 1);

@@ -128,46 +128,6 @@ TEST(phase_quiet__no_slots)
 		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
 }
 
-/* Some switches are quiet, in all phases: only quiet hops are reported as quiet, and the first hop
- * of the phase always has a record or is reported as quiet.
- */
-TEST(phase_quiet__as_switches_write)
-{
-	u32 i;
-
-	for (u32 run = 0; run < 20000; run++) {
-		u32 hops = 1 + random_below(HPCC_HOPS_MAX);
-		u32 nr = random_below(5);
-		u32 really = random_below(1 << hops);
-		struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = nr };
-		u32 told = 0, quiet;
-		bool full = true;
-		u8 p[36] = { 0 };
-
-		opt.flags = random_below(HPCC_PHASES);
-		hpcc_opt_encode(p, 253, &opt);
-		for (i = 0; i < hops; i++) {
-			struct hpcc_stamp s = { .node = i, .quiet = really >> i & 1 };
-
-			hpcc_stamp_option(p, p[1], &s);
-		}
-		assert_int_equal(hpcc_opt_decode(p, p[1], &opt), 0);
-		for (i = 0; i < nr; i++) {
-			u8 hop = hpcc_slot_hop(p + hpcc_opt_len(i));
-
-			if (hop)
-				told |= 1U << (hop - 1);
-			else
-				full = false;
-		}
-		quiet = hpcc_phase_quiet(&opt, told, full);
-		assert_int_equal(quiet & ~really, 0);
-		i = opt.flags * nr;
-		if (nr && i < hops)
-			assert_int_equal((told | quiet) >> i & 1, 1);
-	}
-}
-
 /**
  * struct hop - a link
  * @others: rate of other senders, as a fraction of B

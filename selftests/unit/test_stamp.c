@@ -315,6 +315,7 @@ TEST(walk__not_for_us)
 		{ 4, FRAME, 12, 2, 77, HPCC_UNSTAMPED_NOT_TCP },	/* IEEE 802.3 */
 		{ 4, TCP, 13, 1, 0x02, HPCC_UNSTAMPED_NO_OPTION },
 		{ 4, OPT, 0, 1, 254, HPCC_UNSTAMPED_NO_OPTION },
+		{ 6, IP, 6, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
 	};
 	struct shape bare = plain4, tagged = plain4;
 
@@ -453,45 +454,6 @@ TEST(walk__without_ethernet)
 	f.proto = 0x0800;
 	f.network = b.len + 9;
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_MALFORMED);
-}
-
-/* In frames with random bytes, each option that the walk finds lies within the frame, and stamping
- * changes only the option and the checksum.
- */
-TEST(walk__random_bytes)
-{
-	u32 found = 0;
-
-	for (u32 round = 0; round < 200000; round++) {
-		struct shape s = {
-			.tags = rnd() % 3, .version = rnd() % 2 ? 4 : 6, .extra = rnd() % 6 * 8,
-			.nops = rnd() % 9, .slots = rnd() % 4, .payload = rnd() % 40,
-			.padding = rnd() % 5,
-		};
-		u32 changes = 1 + rnd() % 4;
-		u8 *copy;
-
-		build(&s);
-		while (changes--)
-			b.p[12 + rnd() % (b.len - 12)] = rnd();
-		copy = malloc(b.len);
-		memcpy(copy, b.p, b.len);
-		if (walk_built() == HPCC_WALK_FOUND) {
-			found++;
-			assert_true(place.tcp + 20 <= place.opt);
-			assert_true(place.opt + place.len <= place.end);
-			assert_true(place.end <= b.len);
-			hpcc_stamp_packet(b.p, &place, &port, true);
-		}
-		for (u32 i = 0; i < b.len; i++) {
-			if (b.p[i] == copy[i])
-				continue;
-			assert_true((i >= place.opt + 3 && i < place.opt + place.len) ||
-				    i == place.tcp + 16 || i == place.tcp + 17);
-		}
-		free(copy);
-	}
-	assert_in_range(found, 50000, 199999);
 }
 
 /* The option that make_option() writes. */
@@ -696,19 +658,6 @@ TEST(check__stays_right)
 {
 	for (int i = 0; i < 20; i++)
 		for_all_shapes(check_sum);
-}
-
-TEST(check__stays_wrong)
-{
-	u32 sum;
-
-	build(&plain4);
-	b.p[b.len - 1] ^= 0x40;
-	sum = tcp_sum();
-	assert_int_not_equal(sum, 0xffff);
-	assert_int_equal(walk_built(), HPCC_WALK_FOUND);
-	hpcc_stamp_packet(b.p, &place, &port, true);
-	assert_int_equal(tcp_sum(), sum);
 }
 
 /* ---- the clock (hpcc/wire/clock.h) ---- */
