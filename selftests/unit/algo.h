@@ -23,9 +23,7 @@ static inline struct hpcc_params params(u32 max_stage)
 	return p;
 }
 
-/* Return an array of links, all 0. It is freed after 8 more calls; no test uses so many arrays at a
- * time. It is on the heap, so that ASan detects an access beyond its end.
- */
+/* Return an array of links, all 0, on the heap for ASan. It is freed after 8 more calls. */
 static inline struct hpcc_link *new_links(u32 nr)
 {
 	static struct hpcc_link *links[8];
@@ -82,13 +80,12 @@ static inline struct hpcc_algo started(const struct hpcc_params *p)
 	return a;
 }
 
-/* Return the next sample of the link of started(). */
-static inline struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx, u64 qlen)
+/* Return the next sample of this hop. */
+static inline struct hpcc_sample next(const struct hpcc_algo *a, u8 hop, u64 dts, u64 dtx, u64 qlen)
 {
-	const struct hpcc_link *l = &a->L[0];
+	const struct hpcc_link *l = &a->L[hop - 1];
 
-	return (struct hpcc_sample){ .hop = 1, .tag = l->tag, .ts = l->ts + dts,
-				     .tx = l->tx + dtx, .qlen = qlen };
+	return (struct hpcc_sample){ hop, l->tag, l->ts + dts, l->tx + dtx, qlen };
 }
 
 static inline u64 U_q44(const struct hpcc_algo *a)

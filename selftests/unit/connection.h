@@ -22,22 +22,22 @@ static void new_connection(void)
 	begin(5);
 }
 
-static inline u32 measure(u64 dts, u64 dtx, u64 qlen)
-{
-	*s = next(&a, dts, dtx, qlen);
-	return hpcc_measure_inflight(&a, &p, s, 1);
-}
-
 /* Measure with the first @nr samples of s. */
 static inline u32 measure_all(u32 nr)
 {
 	return hpcc_measure_inflight(&a, &p, s, nr);
 }
 
+static inline u32 measure(u64 dts, u64 dtx, u64 qlen)
+{
+	*s = next(&a, 1, dts, dtx, qlen);
+	return measure_all(1);
+}
+
 /* Process an ACK with the next record; @snd_nxt is the end of the data sent so far. */
 static inline u32 ack(u64 dts, u64 dtx, u64 qlen, u32 ack_seq, u32 snd_nxt)
 {
-	*s = next(&a, dts, dtx, qlen);
+	*s = next(&a, 1, dts, dtx, qlen);
 	return hpcc_new_ack(&a, &p, s, 1, ack_seq, snd_nxt);
 }
 
@@ -57,24 +57,16 @@ static inline void three(u32 max_stage)
 	hpcc_new_ack(&a, &p, s, 3, 0, 1000);
 }
 
-static inline struct hpcc_sample hop_next(u8 hop, u64 dts, u64 dtx)
-{
-	const struct hpcc_link *l = &a.L[hop - 1];
-
-	return (struct hpcc_sample){ .hop = hop, .tag = l->tag,
-				     .ts = l->ts + dts, .tx = l->tx + dtx };
-}
-
 static inline u32 measure_hop(u8 hop, u64 dts, u64 dtx)
 {
-	*s = hop_next(hop, dts, dtx);
-	return hpcc_measure_inflight(&a, &p, s, 1);
+	*s = next(&a, hop, dts, dtx, 0);
+	return measure_all(1);
 }
 
 /* Process an ACK that ends a round trip, with a record of this hop. */
 static inline u32 update_hop(u8 hop, u64 dts, u64 dtx)
 {
-	*s = hop_next(hop, dts, dtx);
+	*s = next(&a, hop, dts, dtx, 0);
 	return hpcc_new_ack(&a, &p, s, 1, a.last_update_seq + 1, a.last_update_seq + 1000);
 }
 

@@ -40,10 +40,10 @@ TEST(mul_shr__any)
 
 TEST(div_nearest__rounds_half_up)
 {
-	assert_true(hpcc_div_nearest(7, 2) == 4);
-	assert_true(hpcc_div_nearest(4, 3) == 1);
-	assert_true(hpcc_div_nearest(5, 3) == 2);
-	assert_true(hpcc_div_nearest(0, 9) == 0);
+	assert_int_equal(hpcc_div_nearest(7, 2), 4);
+	assert_int_equal(hpcc_div_nearest(4, 3), 1);
+	assert_int_equal(hpcc_div_nearest(5, 3), 2);
+	assert_int_equal(hpcc_div_nearest(0, 9), 0);
 }
 
 TEST(params_init__takes_what_is_in_range)
@@ -72,7 +72,6 @@ TEST(params_init__clamps)
 	assert_true(p.W_max_q16 == 1 && p.W_min_q16 == 1 && p.W_ai_q16 == 1);
 	assert_int_equal(p.eta_q24, 1);
 	assert_int_equal(p.max_stage, ~0U);
-
 	hpcc_params_init(&p, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0U, 0);
 	assert_true(p.T == HPCC_T_MAX && p.inv_T_q63 == 1ULL << 23);
 	assert_true(p.W_max_q16 == HPCC_W_MAX_Q16);
@@ -118,7 +117,7 @@ TEST(algo_trim__keeps_the_hops_given)
 
 TEST(algo_trim__a_lost_link_no_longer_rules)
 {
-	*s = next(&a, T_NS, T_NS / 2, 0);
+	*s = next(&a, 1, T_NS, T_NS / 2, 0);
 	a.L[1] = (struct hpcc_link){ .valid = true, .u_q24 = 3 * ONE };
 	a.end = 2;
 	hpcc_measure_inflight(&a, &p, s, 1);
@@ -166,7 +165,7 @@ TEST(find_bottleneck__since_it_is_the_most_loaded)
 
 TEST(algo_forget__next_record_is_the_first)
 {
-	*s = next(&a, 1000, 3000, 0);
+	*s = next(&a, 1, 1000, 3000, 0);
 	a.W_q16 = BYTES(5000);
 	a.inc_stage = 3;
 	hpcc_algo_forget(&a);
@@ -216,7 +215,6 @@ TEST(algo_links__more_of_them)
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 2, 0, 10),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_BAD_HOP | HPCC_ACK_FIRST);
 	assert_int_equal(a.end, 1);
-
 	L = new_links(2);
 	L[0] = a.L[0];
 	hpcc_algo_links(&a, L, 2);
@@ -461,7 +459,7 @@ TEST(measure_inflight__largest_link_counts)
 	for (int i = 0; i < 3; i++) {
 		three(5);
 		for (int k = 0; k < 3; k++)
-			s[k] = hop_next(k + 1, T_NS, dtx[i][k] * T_NS / 10);
+			s[k] = next(&a, k + 1, T_NS, dtx[i][k] * T_NS / 10, 0);
 		assert_int_equal(measure_all(3), 0);
 		assert_true(a.U_q24 == ONE / 2);
 	}
@@ -475,7 +473,7 @@ TEST(measure_inflight__order_of_records_is_no_matter)
 	three(5);
 	b = copy_of(&a);
 	for (int k = 0; k < 3; k++) {
-		s[k] = hop_next(k + 1, 1000 + k, 500 - k);
+		s[k] = next(&a, k + 1, 1000 + k, 500 - k, 0);
 		r[2 - k] = s[k];
 	}
 	measure_all(3);
@@ -486,9 +484,9 @@ TEST(measure_inflight__order_of_records_is_no_matter)
 TEST(measure_inflight__tau_of_the_largest_link)
 {
 	three(5);
-	s[0] = hop_next(1, T_NS, T_NS / 10);
-	s[1] = hop_next(2, T_NS / 2, T_NS / 4);
-	s[2] = hop_next(3, T_NS, T_NS / 5);
+	s[0] = next(&a, 1, T_NS, T_NS / 10, 0);
+	s[1] = next(&a, 2, T_NS / 2, T_NS / 4, 0);
+	s[2] = next(&a, 3, T_NS, T_NS / 5, 0);
 	measure_all(3);
 	assert_near(U_of(&a), 0.75L, 1e-12);
 }
@@ -497,8 +495,8 @@ TEST(measure_inflight__first_of_equal_links)
 {
 	for (int i = 0; i < 2; i++) {
 		three(5);
-		s[i] = hop_next(1, T_NS / 2, T_NS / 4);
-		s[!i] = hop_next(2, T_NS, T_NS / 2);
+		s[i] = next(&a, 1, T_NS / 2, T_NS / 4, 0);
+		s[!i] = next(&a, 2, T_NS, T_NS / 2, 0);
 		measure_all(2);
 		assert_near(U_of(&a), 0.75L, 1e-12);
 	}
@@ -524,8 +522,8 @@ TEST(measure_inflight__no_load_anywhere)
 TEST(measure_inflight__missing_link_is_remembered)
 {
 	three(5);
-	s[0] = hop_next(1, T_NS, T_NS / 4);
-	s[1] = hop_next(2, T_NS, T_NS / 2);
+	s[0] = next(&a, 1, T_NS, T_NS / 4, 0);
+	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	measure_all(2);
 	assert_true(a.U_q24 == ONE / 2);
 	/* u' of link 1 is below that of link 2: U stays */
@@ -542,7 +540,7 @@ TEST(measure_inflight__missing_link_is_remembered)
 
 TEST(measure_inflight__later_link_has_no_rate_yet)
 {
-	s[0] = next(&a, T_NS, T_NS / 2, 0);
+	s[0] = next(&a, 1, T_NS, T_NS / 2, 0);
 	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50, .qlen = 1ULL << 50 };
 	assert_int_equal(measure_all(2), HPCC_ACK_NEW);
 	assert_true(a.U_q24 == ONE / 2);
@@ -573,12 +571,12 @@ TEST(measure_inflight__ts_does_not_go_back)
 TEST(measure_inflight__unusable_record_takes_its_link_out)
 {
 	three(5);
-	s[0] = hop_next(1, T_NS, T_NS);
-	s[1] = hop_next(2, T_NS, T_NS / 2);
+	s[0] = next(&a, 1, T_NS, T_NS, 0);
+	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	measure_all(2);
 	assert_true(a.U_q24 == ONE);
-	s[0] = hop_next(1, 0, 0);
-	s[1] = hop_next(2, T_NS, T_NS / 2);
+	s[0] = next(&a, 1, 0, 0, 0);
+	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_TS_BACK);
 	assert_true(a.U_q24 == ONE / 2);
 	/* its next record counts again */
@@ -621,9 +619,9 @@ TEST(measure_inflight__tag_changed)
 {
 	three(5);
 	a.L[0].u_q24 = 3 * ONE;
-	s[0] = hop_next(1, T_NS, T_NS);
+	s[0] = next(&a, 1, T_NS, T_NS, 0);
 	s[0].tag++;
-	s[1] = hop_next(2, T_NS, T_NS / 2);
+	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_PATH);
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[0].u_q24 == 0 && a.L[0].ts == s[0].ts);
@@ -632,7 +630,7 @@ TEST(measure_inflight__tag_changed)
 	assert_int_equal(measure_hop(1, T_NS, T_NS), 0);
 	assert_true(a.U_q24 == ONE);
 	/* if no other link is in the ACK, nothing is measured; u' of the old link is dropped */
-	s[0] = hop_next(1, T_NS, T_NS);
+	s[0] = next(&a, 1, T_NS, T_NS, 0);
 	s[0].tag++;
 	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1), HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
 	measure_hop(2, T_NS, T_NS / 4);
@@ -641,13 +639,13 @@ TEST(measure_inflight__tag_changed)
 
 TEST(measure_inflight__repeated_hop)
 {
-	s[0] = next(&a, T_NS, T_NS / 2, 0);
-	s[1] = next(&a, 2 * T_NS, 5 * T_NS, 9 * T_NS);
+	s[0] = next(&a, 1, T_NS, T_NS / 2, 0);
+	s[1] = next(&a, 1, 2 * T_NS, 5 * T_NS, 9 * T_NS);
 	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT);
 	assert_true(a.U_q24 == ONE / 2 && a.L[0].ts == s[0].ts);
 	/* also if the first record of the hop was not usable */
-	s[0] = next(&a, 0, 0, 0);
-	s[1] = next(&a, T_NS, T_NS, 0);
+	s[0] = next(&a, 1, 0, 0, 0);
+	s[1] = next(&a, 1, T_NS, T_NS, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
 }
 
@@ -669,7 +667,7 @@ TEST(measure_inflight__bad_record_beside_good_ones)
 {
 	s[0] = (struct hpcc_sample){ .hop = 0 };
 	s[2] = (struct hpcc_sample){ .hop = 77 };
-	s[1] = next(&a, T_NS, T_NS / 2, 0);
+	s[1] = next(&a, 1, T_NS, T_NS / 2, 0);
 	assert_int_equal(measure_all(3), HPCC_ACK_BAD_HOP);
 	assert_true(a.U_q24 == ONE / 2);
 }

@@ -82,7 +82,7 @@ TEST(measure_quiet__marks_reduce)
 /* A record ends the quiet time and is measured at once, with a rate of 1: the link has a queue. */
 TEST(measure_quiet__first_record_measures)
 {
-	*s = next(&a, 40 * T_NS, 0, T_NS / 4);
+	*s = next(&a, 1, 40 * T_NS, 0, T_NS / 4);
 	for (u32 i = 1; i <= 10; i++)
 		quiet_ack(1, T_NS, 200000 * i);
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000), HPCC_ACK_UPDATE);
@@ -99,7 +99,7 @@ TEST(measure_quiet__first_record_measures)
 /* The hop has another link after the quiet time: its first record is a baseline. */
 TEST(measure_quiet__other_link_meanwhile)
 {
-	*s = next(&a, 40 * T_NS, 0, T_NS);
+	*s = next(&a, 1, 40 * T_NS, 0, T_NS);
 	quiet_ack(1, T_NS, 200000);
 	s->tag++;
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000),
@@ -155,18 +155,20 @@ TEST(measure_quiet__slow_start_doubles)
 	}
 }
 
+/* Compute W from this Wc and U. */
+static u64 wind(u64 Wc_q16, u64 U_q24, bool update_wc)
+{
+	a.Wc_q16 = Wc_q16;
+	set_U(&a, U_q24);
+	return hpcc_compute_wind(&a, &p, update_wc);
+}
+
 TEST(compute_wind__multiplicative_from_eta_on)
 {
-	u64 W;
-
-	a.Wc_q16 = BYTES(50000);
-	set_U(&a, 2 * ETA);
-	W = hpcc_compute_wind(&a, &p, false);
-	assert_near(ldexpl(W, -16), 25062.5L, 1e-4);
+	assert_near(ldexpl(wind(BYTES(50000), 2 * ETA, false), -16), 25062.5L, 1e-4);
 	/* with U = eta both branches give the same W; incStage shows which one was taken */
-	set_U(&a, ETA);
 	a.inc_stage = 3;
-	hpcc_compute_wind(&a, &p, true);
+	wind(BYTES(50000), ETA, true);
 	assert_int_equal(a.inc_stage, 0);
 	assert_near(ldexpl(a.Wc_q16, -16), 50062.5L, 1e-4);
 }
@@ -186,21 +188,17 @@ TEST(compute_wind__multiplicative_after_max_stage)
 {
 	u64 W;
 
-	a.Wc_q16 = BYTES(10000);
-	set_U(&a, ETA / 4);
 	a.inc_stage = 5;
-	W = hpcc_compute_wind(&a, &p, true);
+	W = wind(BYTES(10000), ETA / 4, true);
 	assert_near(ldexpl(W, -16), 40062.5L, 1e-2);
-	assert_true(a.Wc_q16 == W);
+	assert_int_equal(a.Wc_q16, W);
 	assert_int_equal(a.inc_stage, 0);
 }
 
 TEST(compute_wind__max_stage_0_never_adds_only)
 {
 	begin(0);
-	a.Wc_q16 = BYTES(10000);
-	set_U(&a, ETA / 2);
-	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 20062.5L, 1e-2);
+	assert_near(ldexpl(wind(BYTES(10000), ETA / 2, true), -16), 20062.5L, 1e-2);
 	assert_int_equal(a.inc_stage, 0);
 }
 
@@ -222,20 +220,15 @@ TEST(compute_wind__without_update_keeps_Wc)
 
 TEST(compute_wind__clamps_what_Wc_stores)
 {
-	set_U(&a, ONE / 2);
-	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_INIT));
-	assert_true(a.Wc_q16 == BYTES(W_INIT));
+	assert_int_equal(wind(BYTES(W_INIT), ONE / 2, true), BYTES(W_INIT));
+	assert_int_equal(a.Wc_q16, BYTES(W_INIT));
 	a.inc_stage = 5;
-	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_INIT));
-	assert_true(a.Wc_q16 == BYTES(W_INIT));
+	assert_int_equal(wind(BYTES(W_INIT), ONE / 2, true), BYTES(W_INIT));
+	assert_int_equal(a.Wc_q16, BYTES(W_INIT));
 	/* W_ai is added before W is clamped: 19 + 62.5 is below W_min, 119 + 62.5 is not */
-	a.Wc_q16 = BYTES(20000);
-	set_U(&a, 1000 * ONE);
-	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_MIN));
-	assert_true(a.Wc_q16 == BYTES(W_MIN));
-	a.Wc_q16 = BYTES(W_INIT);
-	set_U(&a, 1000 * ONE);
-	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 181.25L, 0.01);
+	assert_int_equal(wind(BYTES(20000), 1000 * ONE, true), BYTES(W_MIN));
+	assert_int_equal(a.Wc_q16, BYTES(W_MIN));
+	assert_near(ldexpl(wind(BYTES(W_INIT), 1000 * ONE, true), -16), 181.25L, 0.01);
 }
 
 TEST(compute_wind__U_of_0)
@@ -289,7 +282,7 @@ TEST(new_ack__first_needs_a_record)
 
 TEST(new_ack__once_in_a_round_trip)
 {
-	*s = next(&a, T_NS, T_NS * 2, 0);
+	*s = next(&a, 1, T_NS, T_NS * 2, 0);
 	a.per_rtt = true;
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 100000, 150000), 0);
 	assert_true(a.W_q16 == BYTES(W_INIT));
@@ -325,7 +318,7 @@ TEST(new_ack__five_additive_steps_then_a_jump)
 
 TEST(new_ack__sequence_numbers_wrap)
 {
-	*s = next(&a, T_NS, T_NS, 0);
+	*s = next(&a, 1, T_NS, T_NS, 0);
 	a.last_update_seq = 0xfffffff0;
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 0xffffff00, 0x10), 0);
 	assert_int_equal(ack(T_NS, T_NS, 0, 0x8, 0x20), HPCC_ACK_UPDATE);
@@ -378,7 +371,7 @@ TEST(new_ack__what_is_not_heard_of_is_forgotten)
 
 TEST(new_ack__restart_sets_last_update_seq_anew)
 {
-	*s = next(&a, T_NS, T_NS, 0);
+	*s = next(&a, 1, T_NS, T_NS, 0);
 	hpcc_algo_restart(&a, &p, BYTES(1000));
 	hpcc_new_ack(&a, &p, s, 1, 2000, 90000);
 	assert_int_equal(a.last_update_seq, 90000);
@@ -390,7 +383,7 @@ TEST(new_ack__without_measurement_changes_nothing)
 	struct hpcc_algo before;
 
 	begin(0);
-	*s = next(&a, 0, 0, 0);
+	*s = next(&a, 1, 0, 0, 0);
 	a.W_q16 = BYTES(3000);
 	hpcc_algo_restart(&a, &p, BYTES(2000));
 	before = copy_of(&a);

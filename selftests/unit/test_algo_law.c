@@ -57,7 +57,7 @@ TEST(any__more_queue_never_gives_a_larger_window)
 		a.inc_stage = random_below(p.max_stage + 1);
 		a.L[0].qlen = 4 * p.T;
 		b = copy_of(&a);
-		s = next(&a, dts, dtx, qlen);
+		s = next(&a, 1, dts, dtx, qlen);
 		hpcc_new_ack(&a, &p, &s, 1, 200000, 300000);
 		s.qlen += random_below(run & 1 ? p.T : 1 + p.T / 1000);
 		hpcc_new_ack(&b, &p, &s, 1, 200000, 300000);
@@ -123,9 +123,7 @@ static void model_wind(struct model *m, bool update_wc)
 	}
 }
 
-/* Advance a link by at most about T / 50: its utilization is about @load_permille, its queue at
- * most @qlen.
- */
+/* Advance a link by T / 50 at most, with this utilization, about, and a queue up to @qlen. */
 static void walk(struct hpcc_sample *s, u64 T, u32 load_permille, u64 qlen)
 {
 	u64 dts = 1 + random_below(T / 50 + 2);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * selftests/captures/: packets as hosts and switches create them. The test creates them with the
- * shared code of the modules, and compares them with the files in the tree. If the environment
- * contains HPCC_CAPTURES_WRITE ("make captures"), it writes these files instead.
+ * selftests/captures/: packets as hosts and switches create them with the shared code of the
+ * modules. The test compares them with the files in the tree. If the environment contains
+ * HPCC_CAPTURES_WRITE ("make captures"), it writes these files instead.
  */
 #include <stdio.h>
+#define TEST_SETUP begin
 #include "test.h"
 #include <hpcc/carrier/csig.h>
 #include <hpcc/carrier/ifa.h>
@@ -14,94 +15,85 @@
 
 #define IP_AT		ETH_HLEN
 #define HOP_AT		(IP_AT + 40)
-#define SLOTS		3
 #define PAYLOAD		8
-/* The content of a file so far, little endian. */
-struct pcap {
-	u8 bytes[4096];
-	u32 len;
-	u32 nr;
-};
 
-struct frame {
+/* The content of a file so far, little endian. Each test writes one file. */
+static struct pcap {
+	u8 bytes[4096];
+	u32 len, nr;
+} c;
+
+/* The current frame. @hlen is the length of its hop-by-hop header. */
+static struct frame {
 	u8 p[512];
-	u32 len;
-	u32 hlen;	/* length of the hop-by-hop header */
-};
+	u32 len, hlen;
+} f;
 
 /* The parts of a segment that differ between segments. It has one or two options of ours. */
 struct segment {
 	bool back;	/* from host 2 to host 1 */
 	u8 flags;
-	u32 seq;
-	u32 ack;
+	u32 seq, ack;
 	u8 opts[40];
 	u32 opts_len;
 	u8 data[64];
 	u32 len;
 };
 
-static void put_le32(struct pcap *c, u32 value)
+static void put_le32(u32 value)
 {
 	for (u32 i = 0; i < 4; i++)
-		c->bytes[c->len++] = value >> (8 * i);
+		c.bytes[c.len++] = value >> (8 * i);
 }
 
-static void begin(struct pcap *c)
+static void begin(void)
 {
-	memset(c, 0, sizeof(*c));
-	put_le32(c, 0xa1b2c3d4);
-	put_le32(c, 4 << 16 | 2);
-	put_le32(c, 0);
-	put_le32(c, 0);
-	put_le32(c, 65535);
-	put_le32(c, 1);		/* Ethernet */
+	static const u32 head[] = { 0xa1b2c3d4, 4 << 16 | 2, 0, 0, 65535, 1 /* Ethernet */ };
+
+	memset(&c, 0, sizeof(c));
+	for (u32 i = 0; i < ARRAY_SIZE(head); i++)
+		put_le32(head[i]);
 }
 
 /* Add a frame, with a time of one millisecond after the last one. */
-static void add(struct pcap *c, const struct frame *f)
+static void add(void)
 {
-	put_le32(c, 0);
-	put_le32(c, 1000 * c->nr++);
-	put_le32(c, f->len);
-	put_le32(c, f->len);
-	assert_true(c->len + f->len <= sizeof(c->bytes));
-	memcpy(c->bytes + c->len, f->p, f->len);
-	c->len += f->len;
+	put_le32(0);
+	put_le32(1000 * c.nr++);
+	put_le32(f.len);
+	put_le32(f.len);
+	assert_true(c.len + f.len <= sizeof(c.bytes));
+	memcpy(c.bytes + c.len, f.p, f.len);
+	c.len += f.len;
 }
 
-static void checksum(struct frame *f)
+static void checksum(void)
 {
-	u8 *ip = f->p + IP_AT, *th = ip + 40 + f->hlen;
-	u32 len = f->len - HOP_AT - f->hlen;
+	u8 *ip = f.p + IP_AT, *th = ip + 40 + f.hlen;
+	u32 len = f.len - HOP_AT - f.hlen;
 
 	put_unaligned_be16(0, th + 16);
 	put_unaligned_be16(~sum_words(sum_words(NEXTHDR_TCP + len, ip + 8, 32), th, len), th + 16);
 }
 
 /* Build a frame with a segment, but leave the hop-by-hop header of @hlen bytes empty. */
-static void build(struct frame *f, u32 hlen, const struct segment *s)
+static void build(u32 hlen, const struct segment *s)
 {
-	static const u16 ports[] = { 40000, 5000 };
-	u8 *ip = f->p + IP_AT, *th = ip + 40 + hlen;
 	u32 from = s->back, to = !s->back;
+	static const u16 ports[] = { 40000, 5000 };
+	const u8 head[HOP_AT] = {
+		[0] = 2, [5] = to + 1, [6] = 2, [11] = from + 1, [12] = 0x86, [13] = 0xdd,
+		[IP_AT] = 0x60, [IP_AT + 7] = 64, [IP_AT + 8] = 0xfd, [IP_AT + 23] = from + 1,
+		[IP_AT + 24] = 0xfd, [IP_AT + 39] = to + 1,
+	};
+	u8 *ip = f.p + IP_AT, *th = ip + 40 + hlen;
 
-	memset(f, 0, sizeof(*f));
-	f->hlen = hlen;
-	f->len = HOP_AT + hlen + 20 + s->opts_len + s->len;
-	f->p[0] = 2;
-	f->p[5] = to + 1;
-	f->p[6] = 2;
-	f->p[11] = from + 1;
-	put_unaligned_be16(ETH_P_IPV6, f->p + 12);
-	ip[0] = 0x60;
-	put_unaligned_be16(f->len - HOP_AT, ip + 4);
+	memset(&f, 0, sizeof(f));
+	f.hlen = hlen;
+	f.len = HOP_AT + hlen + 20 + s->opts_len + s->len;
+	memcpy(f.p, head, sizeof(head));
+	put_unaligned_be16(f.len - HOP_AT, ip + 4);
 	ip[6] = hlen ? NEXTHDR_HOP : NEXTHDR_TCP;
-	ip[7] = 64;
-	ip[8] = 0xfd;
-	ip[23] = from + 1;
-	ip[24] = 0xfd;
-	ip[39] = to + 1;
 	put_unaligned_be16(ports[from], th);
 	put_unaligned_be16(ports[to], th + 2);
 	put_unaligned_be32(s->seq, th + 4);
@@ -111,7 +103,7 @@ static void build(struct frame *f, u32 hlen, const struct segment *s)
 	put_unaligned_be16(1000, th + 14);
 	memcpy(th + 20, s->opts, s->opts_len);
 	memcpy(th + 20 + s->opts_len, s->data, s->len);
-	checksum(f);
+	checksum();
 }
 
 /* Put an option's head into a segment; its records are free slots. */
@@ -124,13 +116,13 @@ static void ask(struct segment *s, u8 type, u8 hops, u8 nr)
 }
 
 /* A request from host 1 to host 2. */
-static void request(struct frame *f, u32 hlen)
+static void request(u32 hlen)
 {
 	struct segment s = { .flags = 0x18, .seq = 1, .ack = 1, .len = PAYLOAD };
 
-	ask(&s, HPCC_OPT_FORWARD, 0, SLOTS);
+	ask(&s, HPCC_OPT_FORWARD, 0, 3);
 	memcpy(s.data, "telemetr", PAYLOAD);
-	build(f, hlen, &s);
+	build(hlen, &s);
 }
 
 static const struct hpcc_ioam_node nodes[] = {
@@ -140,21 +132,20 @@ static const struct hpcc_ioam_node nodes[] = {
 };
 
 /* A switch writes its node data into the trace. */
-static void fill(struct frame *f, const struct hpcc_ioam_node *n)
+static void fill(const struct hpcc_ioam_node *n)
 {
-	u8 *hop = f->p + HOP_AT;
-	int len;
+	u8 *hop = f.p + HOP_AT;
 	u32 at;
+	int len = hpcc_ioam_find(hop, f.hlen, &at);
 
-	len = hpcc_ioam_find(hop, f->hlen, &at);
 	assert_true(len > 0);
 	hpcc_ioam_write(hop + at, len, n);
 }
 
-static struct hpcc_opt_location option_of(const struct frame *f)
+/* Find the option in a packet that begins at @at. */
+static struct hpcc_opt_location option_of(u32 at, u32 proto)
 {
-	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
-				    .proto = HPCC_PROTO_ETHERNET };
+	struct hpcc_frame frame = { f.p + at, f.len - at, f.len - at, .proto = proto };
 	struct hpcc_opt_location place;
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
@@ -162,208 +153,189 @@ static struct hpcc_opt_location option_of(const struct frame *f)
 }
 
 /* Switch @node (3, then 4) writes a record into the option. */
-static void stamp_of(struct frame *f, u32 node)
+static void stamp_of(u32 node)
 {
 	struct hpcc_stamp s = { .node = node, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
 				.tx_ns = 1 << 19, .qlen_ns = 1 << (node + 7) };
-	struct hpcc_opt_location place = option_of(f);
+	struct hpcc_opt_location place = option_of(0, HPCC_PROTO_ETHERNET);
 
-	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
+	assert_int_equal(hpcc_stamp_packet(f.p, &place, &s, true), HPCC_STAMP_WRITTEN);
 }
 
 /* Mark the request as answered, as a switch does when it responds. */
-static void answer(struct frame *f)
+static void answer(void)
 {
-	struct hpcc_opt_location place = option_of(f);
+	struct hpcc_opt_location place = option_of(0, HPCC_PROTO_ETHERNET);
 
-	hpcc_answered_write(f->p, &place, true);
-}
-
-static void stamp(struct frame *f)
-{
-	stamp_of(f, 3);
-}
-
-/* A switch pushes metadata onto an INT stack. */
-static void push(struct frame *f, const struct hpcc_int_hop *hop)
-{
-	u8 *th = f->p + HOP_AT, *p = th + (th[12] >> 4) * 4;
-	u32 len = f->p + f->len - p;
-	struct hpcc_int_md t;
-	u32 n;
-
-	assert_int_equal(hpcc_int_find(p, len, len, &t), len);
-	n = hpcc_int_room(p, &t, 1000);
-	memmove(p + HPCC_INT_LEN + n, p + HPCC_INT_LEN, len - HPCC_INT_LEN);
-	if (n)
-		hpcc_int_push(p, &t, hop);
-	f->len += n;
-	put_unaligned_be16(f->len - HOP_AT, f->p + IP_AT + 4);
-	checksum(f);
+	hpcc_answered_write(f.p, &place, true);
 }
 
 /* Insert @n zero bytes at offset @at, and add them to the length in the IPv6 header. */
-static u8 *open_at(struct frame *f, u32 at, u32 n)
+static u8 *open_at(u32 at, u32 n)
 {
-	memmove(f->p + at + n, f->p + at, f->len - at);
-	memset(f->p + at, 0, n);
-	f->len += n;
-	put_unaligned_be16(f->len - HOP_AT, f->p + IP_AT + 4);
-	return f->p + at;
+	memmove(f.p + at + n, f.p + at, f.len - at);
+	memset(f.p + at, 0, n);
+	f.len += n;
+	put_unaligned_be16(f.len - HOP_AT, f.p + IP_AT + 4);
+	return f.p + at;
+}
+
+/* A switch pushes metadata onto an INT stack. */
+static void push(const struct hpcc_int_hop *hop)
+{
+	u8 *th = f.p + HOP_AT, *p = th + (th[12] >> 4) * 4;
+	u32 len = f.p + f.len - p, n;
+	struct hpcc_int_md t;
+
+	assert_int_equal(hpcc_int_find(p, len, len, &t), len);
+	n = hpcc_int_room(p, &t, 1000);
+	if (n) {
+		open_at(p + HPCC_INT_LEN - f.p, n);
+		hpcc_int_push(p, &t, hop);
+	}
+	checksum();
 }
 
 /* A host sends a request by IFA. */
-static void wrap(struct frame *f, u8 nodes)
+static void wrap(u8 nodes)
 {
-	u32 hlen = (f->p[HOP_AT + 12] >> 4) * 4;
-	u8 *md = open_at(f, HOP_AT + hlen, HPCC_IFA_MD_LEN) + HPCC_IFA_HEAD_LEN;
+	u32 hlen = (f.p[HOP_AT + 12] >> 4) * 4;
+	u8 *md = open_at(HOP_AT + hlen, HPCC_IFA_MD_LEN) + HPCC_IFA_HEAD_LEN;
 
-	hpcc_ifa_header(open_at(f, HOP_AT, HPCC_IFA_HEAD_LEN), md, nodes);
-	f->p[IP_AT + 6] = HPCC_IFA_PROTOCOL;
+	hpcc_ifa_header(open_at(HOP_AT, HPCC_IFA_HEAD_LEN), md, nodes);
+	f.p[IP_AT + 6] = HPCC_IFA_PROTOCOL;
 }
 
 /* A switch pushes metadata onto an IFA stack, if it may. */
-static void push_ifa(struct frame *f, const struct hpcc_ifa_hop *hop)
+static void push_ifa(const struct hpcc_ifa_hop *hop)
 {
-	u8 *p = f->p + HOP_AT;
+	u8 *p = f.p + HOP_AT;
 	struct hpcc_ifa t;
 
-	assert_true(hpcc_ifa_find(p, f->len - HOP_AT, f->len - HOP_AT, &t) > 0);
+	assert_true(hpcc_ifa_find(p, f.len - HOP_AT, f.len - HOP_AT, &t) > 0);
 	if (!hpcc_ifa_room(&t, 1000))
 		return;
-	open_at(f, HOP_AT + t.md + HPCC_IFA_MD_LEN, HPCC_IFA_HOP_LEN);
+	open_at(HOP_AT + t.md + HPCC_IFA_MD_LEN, HPCC_IFA_HOP_LEN);
 	hpcc_ifa_push(p + t.md, &t, hop);
 }
 
 /* A host's port pushes a CSIG tag onto a frame that requests a signal. */
-static void push_tag(struct frame *f, u8 type)
+static void push_tag(u8 type)
 {
-	u8 *tag = f->p + IP_AT - sizeof(u16);
+	u8 *tag = f.p + IP_AT - sizeof(u16);
 
-	memmove(tag + HPCC_CSIG_LEN, tag, f->len - IP_AT + sizeof(u16));
-	f->len += HPCC_CSIG_LEN;
+	memmove(tag + HPCC_CSIG_LEN, tag, f.len - IP_AT + sizeof(u16));
+	f.len += HPCC_CSIG_LEN;
 	put_unaligned_be16(HPCC_CSIG_TPID_DEFAULT, tag);
 	put_unaligned_be16(hpcc_csig_ask(type), tag + 2);
 }
 
 /* A switch compares a tag with the value of its own port. */
-static void compare(struct frame *f, const struct hpcc_csig_hop *hop, int want)
+static void compare(const struct hpcc_csig_hop *hop, int want)
 {
 	const struct hpcc_csig_units units = hpcc_csig_units(HPCC_CSIG_ABW_DEFAULT,
 							      HPCC_CSIG_TIME_DEFAULT);
-	int at = hpcc_csig_find(f->p, f->len, HPCC_CSIG_TPID_DEFAULT);
+	int at = hpcc_csig_find(f.p, f.len, HPCC_CSIG_TPID_DEFAULT);
 
 	assert_true(at > 0);
-	assert_int_equal(hpcc_csig_write(f->p + at, hop, &units), want);
+	assert_int_equal(hpcc_csig_write(f.p + at, hop, &units), want);
 }
 
 /* The receiver removes the tag, and writes its content into the request. */
-static void pop_tag(struct frame *f)
+static void pop_tag(void)
 {
-	u8 *tag = f->p + IP_AT - sizeof(u16);
-	struct hpcc_frame frame = { .p = f->p + IP_AT, .proto = ETH_P_IPV6 };
-	u16 said = get_unaligned_be16(tag + 2);
+	u8 *tag = f.p + IP_AT - sizeof(u16);
+	u16 content = get_unaligned_be16(tag + 2);
 	struct hpcc_opt_location place;
 
-	memmove(tag, tag + HPCC_CSIG_LEN, f->len - IP_AT - sizeof(u16));
-	f->len -= HPCC_CSIG_LEN;
-	frame.have = f->len - IP_AT;
-	frame.len = frame.have;
-	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
-	assert_true(hpcc_csig_pop(f->p + IP_AT, &place, said, true));
+	memmove(tag, tag + HPCC_CSIG_LEN, f.len - IP_AT - sizeof(u16));
+	f.len -= HPCC_CSIG_LEN;
+	place = option_of(IP_AT, ETH_P_IPV6);
+	assert_true(hpcc_csig_pop(f.p + IP_AT, &place, content, true));
 }
 
-static void preallocated(struct frame *f, u32 room)
+static void preallocated(u32 room)
 {
-	request(f, hpcc_ioam_header_len(room));
-	hpcc_ioam_header(f->p + HOP_AT, room, NEXTHDR_TCP);
+	request(hpcc_ioam_header_len(room));
+	hpcc_ioam_header(f.p + HOP_AT, room, NEXTHDR_TCP);
 }
 
-static void judge(const struct pcap *c, const char *name)
+static void judge(const char *name)
 {
-	static u8 there[4096];
+	bool write = getenv("HPCC_CAPTURES_WRITE");
+	static u8 there[sizeof(c.bytes)];
 	char path[512];
 	FILE *file;
 
 	snprintf(path, sizeof(path), HPCC_CAPTURES "/%s", name);
-	if (getenv("HPCC_CAPTURES_WRITE")) {
-		file = fopen(path, "wb");
-		assert_non_null(file);
-		assert_int_equal(fwrite(c->bytes, 1, c->len, file), c->len);
-		assert_int_equal(fclose(file), 0);
-		return;
-	}
-	file = fopen(path, "rb");
+	file = fopen(path, write ? "wb" : "rb");
 	assert_non_null(file);
-	assert_int_equal(fread(there, 1, sizeof(there), file), c->len);
-	fclose(file);
-	assert_memory_equal(there, c->bytes, c->len);
+	if (write)
+		assert_int_equal(fwrite(c.bytes, 1, c.len, file), c.len);
+	else
+		assert_int_equal(fread(there, 1, sizeof(there), file), c.len);
+	assert_int_equal(fclose(file), 0);
+	if (!write)
+		assert_memory_equal(there, c.bytes, c.len);
 }
 
 /* net/ioam.py reads this file with tshark, and checks its fields. */
 TEST(captures__ioam)
 {
-	static struct pcap c;
-	struct frame f;
-
-	begin(&c);
-	preallocated(&f, 3);
-	add(&c, &f);			/* as it leaves the host */
-	fill(&f, &nodes[0]);
-	add(&c, &f);			/* behind one switch */
-	stamp(&f);
-	fill(&f, &nodes[1]);
-	add(&c, &f);			/* behind a switch that stamps, and a second one */
-	preallocated(&f, 1);
-	fill(&f, &nodes[0]);
-	fill(&f, &nodes[1]);
-	add(&c, &f);			/* no space for the second switch */
-	judge(&c, "ioam.pcap");
+	preallocated(3);
+	add();			/* as it leaves the host */
+	fill(&nodes[0]);
+	add();			/* behind one switch */
+	stamp_of(3);
+	fill(&nodes[1]);
+	add();			/* behind a switch that stamps, and a second one */
+	preallocated(1);
+	fill(&nodes[0]);
+	fill(&nodes[1]);
+	add();			/* no space for the second switch */
+	judge("ioam.pcap");
 }
 
 /* net/dissector.py reads this file with tshark and tools/wireshark/hpcc.lua. */
 TEST(captures__tcp)
 {
 	struct segment s = { .flags = 2, .opts_len = 8 };
-	static struct pcap c;
-	struct frame f;
 	u8 loads[2 * HPCC_RECORD_LEN];
 
-	begin(&c);
 	hpcc_syn_opt_encode(s.opts, 253, HPCC_OPT_EXID_DEFAULT,
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET);
 	memset(s.opts + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP, 8 - HPCC_SYN_OPT_LEN);
-	build(&f, 0, &s);
-	add(&c, &f);
+	build(0, &s);
+	add();
 	s.back = true;
 	s.flags = 0x12;
 	s.ack = 1;
-	build(&f, 0, &s);
-	add(&c, &f);
-	request(&f, 0);
-	add(&c, &f);			/* as it leaves the host */
-	stamp(&f);
-	add(&c, &f);			/* behind switch 3 */
-	stamp_of(&f, 4);
-	add(&c, &f);			/* behind switch 4 */
+	build(0, &s);
+	add();
+	request(0);
+	add();			/* as it leaves the host */
+	stamp_of(3);
+	add();			/* behind switch 3 */
+	stamp_of(4);
+	add();			/* behind switch 4 */
 	memcpy(loads, f.p + HOP_AT + 20 + HPCC_OPT_HEAD_LEN, sizeof(loads));
 	s = (struct segment){ .back = true, .flags = 0x10, .seq = 1, .ack = 1 + PAYLOAD };
 	ask(&s, HPCC_OPT_ECHO, 2, 2);
 	memcpy(s.opts + HPCC_OPT_HEAD_LEN, loads, sizeof(loads));
-	build(&f, 0, &s);
-	add(&c, &f);
+	build(0, &s);
+	add();
 	s = (struct segment){ .flags = 0x10, .seq = 1 + PAYLOAD, .ack = 1 };
 	ask(&s, HPCC_OPT_IDENTIFY, 0, 2);
-	build(&f, 0, &s);
-	stamp(&f);
-	stamp_of(&f, 4);
-	add(&c, &f);
-	request(&f, 0);
-	answer(&f);
-	stamp(&f);
-	stamp_of(&f, 4);
-	add(&c, &f);			/* switch 3 has responded */
-	judge(&c, "tcp.pcap");
+	build(0, &s);
+	stamp_of(3);
+	stamp_of(4);
+	add();
+	request(0);
+	answer();
+	stamp_of(3);
+	stamp_of(4);
+	add();			/* switch 3 has responded */
+	judge("tcp.pcap");
 }
 
 /* net/int.py reads this file. */
@@ -375,23 +347,20 @@ TEST(captures__int)
 		  .util = HPCC_INT_UTIL_ONE },
 	};
 	struct segment s = { .flags = 0x10, .seq = 0xfffffc00, .ack = 1, .len = HPCC_INT_LEN };
-	static struct pcap c;
-	struct frame f;
 
-	begin(&c);
 	ask(&s, HPCC_OPT_FORWARD, 0, 0);
 	hpcc_int_header(s.data, 2, 0);
-	build(&f, 0, &s);
+	build(0, &s);
 	f.p[IP_AT] |= 0x5;		/* DSCP 23 */
 	f.p[IP_AT + 1] = 0xc0;
-	add(&c, &f);			/* as it leaves the host */
-	push(&f, &hops[0]);
-	add(&c, &f);			/* behind one switch */
-	push(&f, &hops[1]);
-	add(&c, &f);			/* behind two */
-	push(&f, &hops[0]);
-	add(&c, &f);			/* a third one may not write */
-	judge(&c, "int.pcap");
+	add();			/* as it leaves the host */
+	push(&hops[0]);
+	add();			/* behind one switch */
+	push(&hops[1]);
+	add();			/* behind two */
+	push(&hops[0]);
+	add();			/* a third one may not write */
+	judge("int.pcap");
 }
 
 /* net/ifa.py reads this file with tshark and tools/wireshark/hpcc-carriers.lua. */
@@ -404,21 +373,18 @@ TEST(captures__ifa)
 		  .ns = 999999999, .residence_ns = 2000, .tx_bytes = 1000000, .qlen = 195 },
 	};
 	struct segment s = { .flags = 0x10, .seq = 1, .ack = 1 };
-	static struct pcap c;
-	struct frame f;
 
-	begin(&c);
 	ask(&s, HPCC_OPT_FORWARD, 0, 0);
-	build(&f, 0, &s);
-	wrap(&f, 1);
-	add(&c, &f);			/* as it leaves the host */
-	push_ifa(&f, &hops[0]);
-	add(&c, &f);			/* behind one switch */
-	push_ifa(&f, &hops[1]);
-	add(&c, &f);			/* behind two */
-	push_ifa(&f, &hops[0]);
-	add(&c, &f);			/* a third one may not write */
-	judge(&c, "ifa.pcap");
+	build(0, &s);
+	wrap(1);
+	add();			/* as it leaves the host */
+	push_ifa(&hops[0]);
+	add();			/* behind one switch */
+	push_ifa(&hops[1]);
+	add();			/* behind two */
+	push_ifa(&hops[0]);
+	add();			/* a third one may not write */
+	judge("ifa.pcap");
 }
 
 /* net/csig.py reads this file with tshark and tools/wireshark/hpcc-carriers.lua. */
@@ -430,26 +396,23 @@ TEST(captures__csig)
 		{ .abw_q30 = HPCC_INT_UTIL_ONE / 4, .qlen_ns = 50000, .locator = 3 },
 	};
 	static const u8 types[] = { HPCC_CSIG_ABW_C, HPCC_CSIG_QLEN };
-	static struct pcap c;
-	struct frame f;
 
-	begin(&c);
 	for (u32 i = 0; i < sizeof(types); i++) {
 		struct segment s = { .flags = 0x10, .seq = 1, .ack = 1 };
 
 		ask(&s, HPCC_OPT_FORWARD, 0, 1);
 		put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(types[i]), false),
 				   s.opts + HPCC_OPT_HEAD_LEN);
-		build(&f, 0, &s);
-		push_tag(&f, types[i]);
-		add(&c, &f);			/* as it leaves the host */
-		compare(&f, &hops[0], HPCC_STAMP_WRITTEN);
-		add(&c, &f);			/* behind one switch */
-		compare(&f, &hops[1], HPCC_STAMP_WRITTEN);
-		add(&c, &f);			/* behind a switch with a worse value */
-		compare(&f, &hops[2], HPCC_STAMP_QUIET);
-		pop_tag(&f);
-		add(&c, &f);			/* in the receiver's LOCAL_IN */
+		build(0, &s);
+		push_tag(types[i]);
+		add();			/* as it leaves the host */
+		compare(&hops[0], HPCC_STAMP_WRITTEN);
+		add();			/* behind one switch */
+		compare(&hops[1], HPCC_STAMP_WRITTEN);
+		add();			/* behind a switch with a worse value */
+		compare(&hops[2], HPCC_STAMP_QUIET);
+		pop_tag();
+		add();			/* in the receiver's LOCAL_IN */
 	}
-	judge(&c, "csig.pcap");
+	judge("csig.pcap");
 }

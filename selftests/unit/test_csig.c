@@ -275,9 +275,7 @@ TEST(take__chooses)
 	assert_int_equal(path.tx_ns >> 28, 0);
 }
 
-/* The last record of a link is not a baseline after a long pause, because the link would look idle.
- * It is not a baseline either if its time, from another CPU, is later.
- */
+/* A record is no baseline after a long pause, or if its time, from another CPU, is later. */
 TEST(take__gap)
 {
 	static const struct { u64 ns; bool begins; } cases[] = {
@@ -297,9 +295,7 @@ TEST(take__gap)
 	}
 }
 
-/* The queue of another bottleneck is not a baseline. If two bottlenecks alternate, every second
- * signal is measured.
- */
+/* The queue of another bottleneck is no baseline: of alternate ones each second signal counts. */
 TEST(take__other_bottleneck)
 {
 	u32 changes = 0;

@@ -52,7 +52,6 @@ TEST(ack__losses_add_up)
 	assert_false(round_trip(64, 2, 0, 10));
 	assert_int_equal(w.f.excess, 8 << HPCC_LOSS_SHIFT);
 	assert_true(round_trip(31, 1, 0, 10));
-
 	start(1);
 	assert_true(round_trip(100, 115, 0, 2));
 }
@@ -71,7 +70,6 @@ TEST(ack__little_loss_is_none)
 TEST(ack__random_loss)
 {
 	u32 i, j, lost;
-
 	start(1);
 	for (i = 0; i < 100000; i++) {
 		for (lost = 0, j = 0; j < 20; j++)
@@ -94,14 +92,11 @@ TEST(ack__busy_link_explains)
 	/* The next round trip may have no space for records. */
 	assert_false(round_trip(100, 50, 2, 0));
 	assert_true(round_trip(100, 50, 2, 0));
-
 	start(3);
 	assert_true(round_trip(100, 50, 1, 87));
 }
 
-/* A start at line rate fills the buffer of a link that stamps. W falls, and the link is idle before
- * the round trip ends.
- */
+/* A start at line rate fills a buffer. W falls, and the link is idle before the round trip ends. */
 TEST(ack__overload_explains)
 {
 	u32 sent_at;
@@ -113,7 +108,6 @@ TEST(ack__overload_explains)
 	assert_false(round_trip(100, 50, 0, 40));
 	assert_false(round_trip(100, 50, 0, 40));
 	assert_true(round_trip(100, 50, 0, 40));
-
 	start(1);
 	w.a.U_q24 = HPCC_LOSS_U_Q24;
 	assert_true(round_trip(100, 50, 0, 40));
@@ -133,18 +127,15 @@ TEST(ack__counters_that_began_anew)
 	w.a.L[0].tx += 1ULL << 40;
 	w.a.L[1].tx -= 1 << 20;
 	assert_true(round_trip(100, 50, 0, 100));
-
 	start(2);
 	w.a.L[0].valid = false;
 	assert_true(round_trip(100, 50, 0, 100));
-
 	/* The link became valid within the round trip, so it has no earlier value. */
 	start(1);
 	w.a.L[0].valid = false;
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 	w.a.L[0].valid = true;
 	assert_true(round_trip(100, 50, 0, 100));
-
 	/* The path was shorter when the round trip began. */
 	start(2);
 	w.a.end = 1;
@@ -163,7 +154,6 @@ TEST(ack__busy_link_explains_four_windows)
 	assert_int_equal(w.f.excess, 0);
 	assert_int_equal(w.f.total, 9 * 17 << HPCC_LOSS_SHIFT);
 	assert_true(round_trip(96, 20, 0, 100));
-
 	/* Round trips without losses reduce the sum. */
 	start(1);
 	w.f.window = 40;
@@ -172,7 +162,6 @@ TEST(ack__busy_link_explains_four_windows)
 		assert_false(round_trip(17 * 32, 0, 0, 10));
 	}
 	assert_int_equal(w.f.total, 0);
-
 	/* With a small window the usual limit of losses applies. */
 	start(1);
 	w.f.window = 1;
@@ -263,7 +252,6 @@ TEST(leave__doubles)
 		assert_int_equal(classic(&w.f), 1);
 		hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 	}
-
 	start(1);
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
@@ -318,7 +306,6 @@ TEST(late__takes_back)
 	assert_true(hpcc_fallback_over(&w.f));
 	assert_int_equal(w.f.hold, 64);
 	assert_false(hpcc_fallback_late(&w.f, w.lost - 20));
-
 	/* A fallback because of silence is not undone. */
 	start(1);
 	assert_false(round_trip(0, 8, 0, 10));

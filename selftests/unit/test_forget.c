@@ -11,8 +11,7 @@
 
 /* The kernel reports LIVE flows, with cookies from this one on. */
 static u64 first_cookie;
-/* Number of these reports, and the time that one takes. */
-static u32 dumps, dump_us;
+static u32 dumps, dump_us;	/* number of these reports, and the time that one takes */
 
 int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why)
@@ -33,17 +32,12 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 static char line[CSV_LINE_MAX];
 const char csv_head[1];
 
-char *csv_line(const struct flow *flow, uint64_t time_us, const struct known *known,
-	       char to[CSV_LINE_MAX])
+char *csv_line(const struct flow *f, uint64_t us, const struct known *k, char to[CSV_LINE_MAX])
 {
 	return to;
 }
 
-char *csv_ack(const struct ack *ack, const struct known *known, char to[CSV_LINE_MAX])
-{
-	return to;
-}
-
+char *csv_ack(const struct ack *a, const struct known *k, char to[CSV_LINE_MAX]) { return to; }
 char *json_ack(const struct ack *ack, char to[CSV_LINE_MAX]) { return to; }
 char *writer_room(struct writer *writer) { return line; }
 const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]) { return ""; }
@@ -59,11 +53,7 @@ bool interrupted(void) { return false; }
 double number_option(const char *name, double min, double max) { return min; }
 uint32_t whole_option(const char *name, uint32_t min, uint32_t max) { return min; }
 
-int next_option(int argc, char **argv, const char *letters, const struct option *options)
-{
-	return -1;
-}
-
+int next_option(int nr, char **args, const char *letters, const struct option *o) { return -1; }
 struct json_object *flow_json(const struct flow *flow) { return NULL; }
 struct acks *acks_open(uint32_t buffer_kb, const char **why) { return NULL; }
 struct monitor *monitor_open(void) { return NULL; }

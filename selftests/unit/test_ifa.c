@@ -22,7 +22,7 @@ static struct hpcc_ifa_hop hop;
 
 static void begin(void)
 {
-	link = (struct hpcc_trace_link){};
+	memset(&link, 0, sizeof(link));
 	hop = first;
 }
 
@@ -124,24 +124,18 @@ TEST(find__refused)
 
 TEST(hops__refused)
 {
-	const struct hpcc_ifa good = { .md = HEAD, .max = 24, .limit = 1, .words = 16 };
-	struct hpcc_ifa t = good;
+	static const struct { struct hpcc_ifa t; int want; } cases[] = {
+		{ { .md = HEAD, .max = 24, .limit = 1, .words = 16 }, 2 },
+		/* the limit may have kept another hop from writing */
+		{ { .md = HEAD, .max = 24, .limit = 0, .words = 16 }, -EINVAL },
+		{ { .md = HEAD, .max = 23, .limit = 1, .words = 16 }, -EINVAL },
+		{ { .md = HEAD, .max = 24, .limit = 1, .words = 15 }, -EINVAL },
+		{ { .md = HEAD, .max = 255, .limit = 1, .words = 12 * 8 }, 12 },
+		{ { .md = HEAD, .max = 255, .limit = 1, .words = 13 * 8 }, -EINVAL },
+	};
 
-	assert_int_equal(hpcc_ifa_hops(&t), 2);
-	t.limit = 0;			/* the limit may have kept another hop from writing */
-	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
-	t = good;
-	t.max = 23;
-	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
-	t = good;
-	t.words = 15;
-	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
-	t = good;
-	t.max = 255;
-	t.words = 12 * 8;
-	assert_int_equal(hpcc_ifa_hops(&t), 12);
-	t.words = 13 * 8;
-	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_ifa_hops(&cases[i].t), cases[i].want);
 }
 
 TEST(hop__read_back)
@@ -149,12 +143,9 @@ TEST(hop__read_back)
 	struct hpcc_ifa_hop got;
 
 	packet(3);
-	for (u32 nr = 1; nr <= 3; nr++) {
-		hop.node = nr;
+	for (hop.node = 1; hop.node <= 3; hop.node++)
 		push(&hop, 32);
-	}
 	for (u32 nr = 1; nr <= 3; nr++) {
-		hop.node = nr;
 		assert_int_equal(hpcc_ifa_hop(k.p + HEAD, 3, nr, &got), 0);
 		assert_true(got.lns == 1 && got.node == nr && got.speed == 4 && got.port == 7 &&
 			    got.sec == 0xabcde && got.ns == 999999000 && got.qlen == 200 &&

@@ -22,8 +22,14 @@ static struct hpcc_int_hop hop;
 
 static void begin(void)
 {
-	link = (struct hpcc_trace_link){};
+	memset(&link, 0, sizeof(link));
 	hop = first;
+}
+
+/* The next record of hop 1, in units of 1 ns. */
+static struct hpcc_record record(u64 bps)
+{
+	return hpcc_int_record(&link, &hop, bps, 1, 0);
 }
 
 static void packet(u8 nodes)
@@ -152,24 +158,19 @@ TEST(find__refused)
 
 TEST(hops__refused)
 {
-	const struct hpcc_int_md good = {
-		.words = 3 + 2 * 6, .hop_words = 6, .instructions = 0xd500,
+	static const struct { struct hpcc_int_md t; int want; } cases[] = {
+		{ { .words = 15, .hop_words = 6, .instructions = 0xd500 }, 2 },
+		{ { .words = 15, .hop_words = 6, .instructions = 0xd500,
+		    .flags = HPCC_INT_F_EXCEEDED }, -EINVAL },
+		{ { .words = 15, .hop_words = 6, .instructions = 0xd500,
+		    .flags = HPCC_INT_F_MTU }, -EINVAL },
+		{ { .words = 15, .hop_words = 6, .instructions = 0xd400 }, -EINVAL },
+		{ { .words = 3 + 12 * 6, .hop_words = 6, .instructions = 0xd500 }, 12 },
+		{ { .words = 3 + 13 * 6, .hop_words = 6, .instructions = 0xd500 }, -EINVAL },
 	};
-	struct hpcc_int_md t = good;
 
-	assert_int_equal(hpcc_int_hops(&t), 2);
-	t.flags = HPCC_INT_F_EXCEEDED;
-	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
-	t.flags = HPCC_INT_F_MTU;
-	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
-	t = good;
-	t.instructions = 0xd400;
-	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
-	t = good;
-	t.words = 3 + 12 * 6;
-	assert_int_equal(hpcc_int_hops(&t), 12);
-	t.words += 6;
-	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_int_hops(&cases[i].t), cases[i].want);
 }
 
 TEST(hop__read_back)
@@ -177,10 +178,8 @@ TEST(hop__read_back)
 	struct hpcc_int_hop got;
 
 	packet(3);
-	for (u32 nr = 1; nr <= 3; nr++) {
-		hop.node = nr;
+	for (hop.node = 1; hop.node <= 3; hop.node++)
 		push(&hop, 24);
-	}
 	for (u32 nr = 1; nr <= 3; nr++) {
 		assert_int_equal(hpcc_int_hop(k.p, 3, nr, 5, &got), 0);
 		assert_true(got.node == nr && got.port == first.port && got.ts_ns == first.ts_ns &&
@@ -191,11 +190,8 @@ TEST(hop__read_back)
 TEST(hop__not_available)
 {
 	static const struct hpcc_int_hop bad[] = {
-		{ .node = HPCC_INT_NONE },
-		{ .port = 0xffff },
-		{ .qlen_bytes = HPCC_INT_NONE },
-		{ .util = HPCC_INT_NONE },
-		{ .util = HPCC_INT_UTIL_ONE + 1 },
+		{ .node = HPCC_INT_NONE }, { .port = 0xffff }, { .qlen_bytes = HPCC_INT_NONE },
+		{ .util = HPCC_INT_NONE }, { .util = HPCC_INT_UTIL_ONE + 1 },
 	};
 	struct hpcc_int_hop got;
 
@@ -247,23 +243,23 @@ TEST(record__integrates)
 
 TEST(record__begins_anew)
 {
-	u8 tag = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag, last;
+	u8 tag = record(GBIT_100).tag, last;
 
 	hop.ts_ns += HPCC_INT_SPAN_NS;
-	assert_int_equal(hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag, tag);
+	assert_int_equal(record(GBIT_100).tag, tag);
 	hop.ts_ns += HPCC_INT_SPAN_NS + 1;
-	last = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	last = record(GBIT_100).tag;
 	assert_int_not_equal(last, tag);
 	hop.ts_ns -= HPCC_INT_SPAN_NS + 1;
-	tag = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	tag = record(GBIT_100).tag;
 	assert_int_not_equal(last, tag);
 	/* Another B, another port; a queue that no record can state. */
-	assert_int_equal(hpcc_int_record(&link, &hop, GBIT_100 / 10, 1, 0).qlen, 10000);
+	assert_int_equal(record(GBIT_100 / 10).qlen, 10000);
 	hop.port++;
-	last = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	last = record(GBIT_100).tag;
 	assert_int_equal(last, (u8)~(hpcc_link_tag(hop.node, hop.port) ^ 1 ^ 0x40));
 	hop.qlen_bytes = 0xffffff;
-	assert_int_equal(hpcc_int_record(&link, &hop, 8, 1, 0).qlen, ~0U);
+	assert_int_equal(record(8).qlen, ~0U);
 }
 
 TEST(util__of_a_window)

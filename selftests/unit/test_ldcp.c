@@ -26,17 +26,14 @@ static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 
 TEST(mark_p__draft_equation)
 {
+	static const struct { u64 q, want; } cases[] = {
+		{ 0, 0 }, { 999, 0 }, { 1000, 0 }, { 2024, P_ONE / 8 }, { 3048, P_ONE / 4 },
+		{ 4072, P_ONE * 3 / 8 }, { 5096, P_ONE }, { 1ULL << 32, P_ONE }, { ~0ULL, P_ONE },
+	};
 	struct ldcp_curve c = curve(1000, 5096, ALL / 2);
 
-	assert_true(ldcp_mark_p(&c, 0) == 0);
-	assert_true(ldcp_mark_p(&c, 999) == 0);
-	assert_true(ldcp_mark_p(&c, 1000) == 0);
-	assert_true(ldcp_mark_p(&c, 2024) == P_ONE / 8);
-	assert_true(ldcp_mark_p(&c, 3048) == P_ONE / 4);
-	assert_true(ldcp_mark_p(&c, 4072) == P_ONE * 3 / 8);
-	assert_true(ldcp_mark_p(&c, 5096) == P_ONE);
-	assert_true(ldcp_mark_p(&c, 1ULL << 32) == P_ONE);
-	assert_true(ldcp_mark_p(&c, ~0ULL) == P_ONE);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(ldcp_mark_p(&c, cases[i].q), cases[i].want);
 }
 
 TEST(mark_p__jumps_at_K_max)
@@ -52,15 +49,14 @@ TEST(mark_p__K_min_is_K_max)
 	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U };
 	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
 
-	for (size_t i = 0; i < ARRAY_SIZE(K); i++) {
-		for (size_t j = 0; j < 3; j++) {
-			struct ldcp_curve c = curve(K[i], K[i], P_max_ppm[j]);
+	for (u32 i = 0; i < 3 * ARRAY_SIZE(K); i++) {
+		u64 k = K[i / 3];
+		struct ldcp_curve c = curve(k, k, P_max_ppm[i % 3]);
 
-			if (K[i])
-				assert_true(ldcp_mark_p(&c, K[i] - 1) == 0);
-			assert_true(ldcp_mark_p(&c, K[i]) == P_ONE);
-			assert_true(ldcp_mark_p(&c, (u64)K[i] + 1) == P_ONE);
-		}
+		if (k)
+			assert_int_equal(ldcp_mark_p(&c, k - 1), 0);
+		assert_int_equal(ldcp_mark_p(&c, k), P_ONE);
+		assert_int_equal(ldcp_mark_p(&c, k + 1), P_ONE);
 	}
 }
 
@@ -85,25 +81,17 @@ TEST(mark_p__thresholds_of_0)
 	assert_true(ldcp_mark_p(&c, 3) == P_ONE * 3 / 4);
 }
 
-/* Compare p with the exact fraction. In units of 2^-32, the header's bound is 2 plus 2^-31 for each
- * byte above K_min.
- */
+/* Compare p with the exact fraction. The bound is 2 + 2^-31 x (q - K_min), in units of 2^-32. */
 static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm, const struct ldcp_curve *c, u64 q)
 {
 	u64 p = ldcp_mark_p(c, q);
-	u128 above, num, den, error;
+	u128 above = q - K_min, num = above * P_max_ppm << 32, error;
+	u128 den = (u128)(K_max - K_min) * LDCP_PPM;
 
-	if (q < K_min) {
-		assert_true(p == 0);
+	if (q < K_min || q >= K_max) {
+		assert_int_equal(p, q < K_min ? 0 : P_ONE);
 		return;
 	}
-	if (q >= K_max) {
-		assert_true(p == P_ONE);
-		return;
-	}
-	above = q - K_min;
-	num = above * P_max_ppm << 32;
-	den = (u128)(K_max - K_min) * LDCP_PPM;
 	assert_true(p * den <= num);
 	error = num - p * den;
 	assert_true(error << 31 < (((u128)2 << 31) + above) * den);
@@ -155,10 +143,7 @@ TEST(mark_p__any_curve)
 
 static struct ldcp_params params(double alpha, double beta, double gamma)
 {
-	return (struct ldcp_params){ .alpha_q24 = Q24(alpha),
-				     .beta_q24 = Q24(beta),
-				     .gamma_q24 = Q24(gamma),
-				     .cw_min_q24 = Q24(gamma) };
+	return (struct ldcp_params){ Q24(alpha), Q24(beta), Q24(gamma), Q24(gamma) };
 }
 
 /* One step of the window law with these parameters. */
@@ -286,21 +271,17 @@ static const u32 constants_q24[] = {
 	15099494 /* 0.9 */, (1U << 24) - 1, 1U << 24
 };
 
-#define NR_CONSTANTS (ARRAY_SIZE(constants_q24))
-
 static u32 some_constant(void)
 {
-	return constants_q24[random_below(NR_CONSTANTS)];
+	return constants_q24[random_below(ARRAY_SIZE(constants_q24))];
 }
 
 static struct ldcp_params some_params(void)
 {
 	u32 gamma_q24 = some_constant();
 
-	return (struct ldcp_params){ .alpha_q24 = some_constant(),
-				     .beta_q24 = some_constant(),
-				     .gamma_q24 = gamma_q24,
-				     .cw_min_q24 = min(some_constant(), gamma_q24) };
+	return (struct ldcp_params){ some_constant(), some_constant(), gamma_q24,
+				     min(some_constant(), gamma_q24) };
 }
 
 /* A random window from cw_min to the maximum; values next to 1 are more frequent. */
@@ -344,25 +325,12 @@ TEST(any__as_the_draft_has_it)
 	for (int i = 0; i < 1000000; i++) {
 		struct ldcp_params p = some_params();
 		u64 cw = some_cw(&p);
-		u32 n = some_n();
-		u32 granted = min_t(u32, n, 32768);
+		u32 n = some_n(), most = min(n, 32768U);
 
 		/* the error is at most half of the last bit */
-		assert_near(seg(ldcp_grant(&p, cw, n)),
-			    draft_grant(&p, seg(cw), granted), 0x1p-25L);
+		assert_near(seg(ldcp_grant(&p, cw, n)), draft_grant(&p, seg(cw), most), 0x1p-25L);
 		assert_near(seg(ldcp_revoke(&p, cw, n)), draft_revoke(&p, seg(cw), n), 0x1p-25L);
 	}
-}
-
-static bool random_mark(double p)
-{
-	return random_u64() < p * 0x1p64;
-}
-
-/* Return the window after one ACK, with or without a mark. */
-static u64 ack(const struct ldcp_params *p, u64 cw, bool mark)
-{
-	return mark ? ldcp_revoke(p, cw, 1) : ldcp_grant(p, cw, 1);
 }
 
 /* E[cw] p / 2 = gamma (1 - p), if cw reaches neither 1 nor gamma. */
@@ -378,7 +346,8 @@ TEST(any__settles_below_1)
 		double sum = 0;
 
 		for (k = 0; k < 2000000; k++) {
-			cw = ack(&l, cw, random_mark(marked[i]));
+			cw = random_u64() < marked[i] * 0x1p64 ? ldcp_revoke(&l, cw, 1) :
+								 ldcp_grant(&l, cw, 1);
 			sum += seg(cw);
 		}
 		assert_near(sum / k, want, want * 0.02);

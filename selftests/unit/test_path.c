@@ -2,11 +2,9 @@
 /*
  * A path of more hops than a request has slots: the sender's choice of phases
  * (<hpcc/law/phase.h>), the records of switches (<hpcc/wire/stamp.h>) and the window law
- * (<hpcc/law/algo.h>), connected by fluid models of links.
- *
- * Properties to test, for any queues of the other links: a new record of each hop arrives within a
- * stated number of requests, and W follows the load of any link within a stated number of round
- * trips.
+ * (<hpcc/law/algo.h>), connected by fluid models of links. With any queues of the other links, a
+ * new record of each hop arrives within a stated number of requests, and W follows the load of any
+ * link within a stated number of round trips.
  */
 #include "algo.h"
 #include <hpcc/law/phase.h>
@@ -109,9 +107,7 @@ TEST(phase_quiet__those_that_were_asked)
 	assert_int_equal(quiet_of(0, 0, 3, 0, false), 0);
 }
 
-/* Options that no switch writes: a record of a hop before the phase, or no free slot although no
- * record counts.
- */
+/* No switch writes these: a record of a hop before the phase, or no free slot without records. */
 TEST(phase_quiet__malformed)
 {
 	assert_int_equal(quiet_of(6, 1, 3, 0x01, false), 0x38);
@@ -128,50 +124,27 @@ TEST(phase_quiet__no_slots)
 		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
 }
 
-/**
- * struct hop - a link
- * @others: rate of other senders, as a fraction of B
- * @burst: queue from bursts of other senders, ns; @tx does not include these bytes
- * @queue: time that the link needs for all other waiting bytes, ns
- * @tx: time that the link has spent transmitting, ns
- * @replaces: if no slot is free, the switch may replace the record with the shortest queue
- */
+/* A link. Rates are fractions of B, times are in ns. */
 struct hop {
-	double others;
-	double burst;
-	double queue;
-	double tx;
-	bool replaces;
+	double others;	/* rate of other senders */
+	double burst;	/* queue from bursts of other senders; @tx does not include these bytes */
+	double queue;	/* time that the link needs for all other waiting bytes */
+	double tx;	/* time that the link has spent transmitting */
+	bool replaces;	/* if no slot is free, replace the record with the shortest queue */
 };
 
-/**
- * struct path - a sender, and the links up to its receiver
- * @hop: the links
- * @hops: number of links
- * @mixed: every second request shares its header with an echo
- * @now: time
- * @credit: bytes that may be sent now
- * @sent: bytes sent
- * @requests: number of requests sent
- * @asked: see hpcc_phase_next()
- * @p: parameters
- * @a: the sender's state
- * @way: requests in flight, in the order of sending
- * @first: index of the oldest request in flight
- * @last: index after the newest request in flight
- */
+/* A sender, and the links up to its receiver. */
 struct path {
 	struct hop hop[HPCC_HOPS_MAX];
 	u32 hops;
-	bool mixed;
-	double now;
-	double credit;
-	u32 sent;
-	u32 requests;
-	u8 asked;
+	bool mixed;	/* every second request shares its header with an echo */
+	double now, credit;	/* @credit: bytes that may be sent now */
+	u32 sent, requests;	/* bytes; number of requests */
+	u8 asked;	/* see hpcc_phase_next() */
 	struct hpcc_params p;
 	struct hpcc_algo a;
-	struct {
+	/* Requests in flight, in the order of sending: @first is the oldest, @last the next one. */
+	struct request {
 		double due;
 		u32 end_seq;
 		u8 option[36];
@@ -189,9 +162,7 @@ static void path_init(struct path *path, u32 hops)
 /* Links transmit for @ns, while the sender sends at the rate @sends * B. */
 static void path_work(struct path *path, double ns, double sends)
 {
-	struct hop *h;
-
-	for (h = path->hop; h < path->hop + path->hops; h++) {
+	for (struct hop *h = path->hop; h < path->hop + path->hops; h++) {
 		double rate = h->others + sends;
 		double did = min(h->queue + rate * ns, ns);
 
@@ -206,30 +177,22 @@ static u32 qlen_bits(const u8 *slot)
 	return get_unaligned_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
 }
 
-/* No slot is free: the record of this switch replaces the one with the shortest queue, if its own
- * queue is longer.
- */
+/* No slot is free: replace the record with the shortest queue, if this queue is longer. */
 static void replace(u8 *p, const struct hpcc_stamp *s)
 {
-	u32 nr = (p[1] - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN, i;
 	u32 qlen = hpcc_qlen_encode(s->qlen_ns);
-	u8 *best = NULL;
-	u8 one[36];
+	u8 one[36] = {}, *best = NULL;
 
-	for (i = 0; i < nr; i++) {
-		u8 *slot = p + HPCC_OPT_HEAD_LEN + i * HPCC_RECORD_LEN;
-
+	for (u8 *slot = p + HPCC_OPT_HEAD_LEN; slot < p + p[1]; slot += HPCC_RECORD_LEN)
 		if (qlen_bits(slot) < qlen) {
 			qlen = qlen_bits(slot);
 			best = slot;
 		}
-	}
 	if (!best)
 		return;
 	memcpy(one, p, HPCC_OPT_HEAD_LEN);
 	one[1] = hpcc_opt_len(1);
 	one[3] = ((p[3] >> 4) - 1) << 4;
-	memset(one + HPCC_OPT_HEAD_LEN, 0, HPCC_RECORD_LEN);
 	assert_int_equal(hpcc_stamp_option(one, one[1], s), HPCC_STAMP_WRITTEN);
 	memcpy(best, one + HPCC_OPT_HEAD_LEN, HPCC_RECORD_LEN);
 }
@@ -252,22 +215,21 @@ static void path_stamp(struct path *path, u8 *option)
 static void path_send(struct path *path)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 3 };
-	u32 at = path->last++ % ARRAY_SIZE(path->way);
-	double late = 0;
+	struct request *r = &path->way[path->last++ % ARRAY_SIZE(path->way)];
 
 	assert_true(path->last - path->first < ARRAY_SIZE(path->way));
 	if (path->mixed && path->requests % 2 && !hpcc_phase_needs_slots(path->asked))
 		opt.nr = 1;
 	path->requests++;
 	opt.flags = hpcc_phase_next(&path->asked, path->hops, opt.nr);
-	memset(path->way[at].option, 0, sizeof(path->way[at].option));
-	hpcc_opt_encode(path->way[at].option, 253, &opt);
-	path_stamp(path, path->way[at].option);
-	for (u32 i = 0; i < path->hops; i++)
-		late += path->hop[i].queue;
+	memset(r->option, 0, sizeof(r->option));
+	hpcc_opt_encode(r->option, 253, &opt);
+	path_stamp(path, r->option);
 	path->sent += MSS;
-	path->way[at].end_seq = path->sent;
-	path->way[at].due = path->now + T_NS + late;
+	r->end_seq = path->sent;
+	r->due = path->now + T_NS;
+	for (u32 i = 0; i < path->hops; i++)
+		r->due += path->hop[i].queue;
 }
 
 static void path_ack(struct path *path, const u8 *option, u32 end_seq)
@@ -308,11 +270,13 @@ static void path_run(struct path *path, u32 rtts)
 	const double step = T_NS / 250.;
 
 	while (path->now < end) {
-		while (path->first != path->last &&
-		       path->way[path->first % ARRAY_SIZE(path->way)].due <= path->now) {
-			u32 at = path->first++ % ARRAY_SIZE(path->way);
+		while (path->first != path->last) {
+			struct request *r = &path->way[path->first % ARRAY_SIZE(path->way)];
 
-			path_ack(path, path->way[at].option, path->way[at].end_seq);
+			if (r->due > path->now)
+				break;
+			path->first++;
+			path_ack(path, r->option, r->end_seq);
 		}
 		path_work(path, step, share(path));
 		path->credit += share(path) * W_INIT / T_NS * step;
@@ -339,9 +303,7 @@ static void expect_share(const struct path *path, double others)
 #define SETTLES_RTTS	80
 #define RISES_RTTS	30
 
-/* The load of other senders moves from link to link. The last two links always have a short queue,
- * which is longer than that of an idle link.
- */
+/* The load moves from link to link. The last two links always have a short queue. */
 static void load_wanders(u32 hops, bool mixed)
 {
 	struct path path;
@@ -374,9 +336,7 @@ TEST(path__W_follows_the_fullest_link)
 	}
 }
 
-/* The load of hop 1 has ended. Switches that replace records overwrite the record of hop 1 as long
- * as the queue of hop 1 is the shortest.
- */
+/* The load of hop 1 has ended. Switches replace its record while its queue is the shortest. */
 static void load_left(struct path *path, bool mixed)
 {
 	path_init(path, 5);

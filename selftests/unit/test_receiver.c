@@ -35,7 +35,7 @@ static void begin_with_defaults(void)
 
 static u32 step(u64 now, u64 dts, u64 dtx, u64 qlen)
 {
-	const struct hpcc_sample s = next(&r.algo, dts, dtx, qlen);
+	const struct hpcc_sample s = next(&r.algo, 1, dts, dtx, qlen);
 
 	return hpcc_newint_sample(&r, &s, 1, now);
 }
@@ -99,26 +99,21 @@ TEST(params__there_and_back)
 TEST(params__out_of_range)
 {
 	struct hpcc_newint_params got;
-	u64 words[2], bad[2];
-	static const struct {
-		u64 change[2];
-	} cases[] = {
-		{ { 2ULL << 60, 0 } },			/* another kind */
-		{ { 2ULL << 60, 2ULL << 60 } },
-		{ { 0, 1ULL << 56 } },			/* another id */
-		{ { 10000 ^ 999, 0 } },
-		{ { 10000 ^ 1000000001, 0 } },
-		{ { 950ULL << 30, 0 } },		/* eta of 0 */
-		{ { (950ULL ^ 1001) << 30, 0 } },
-		{ { (3ULL ^ 65) << 41, 0 } },
-		{ { 0, 16ULL << 44 } },			/* W_min of 0 */
+	u64 words[2];
+	static const u64 changes[][2] = {
+		{ 2ULL << 60, 0 }, { 2ULL << 60, 2ULL << 60 },	/* another kind */
+		{ 0, 1ULL << 56 },				/* another id */
+		{ 10000 ^ 999, 0 }, { 10000 ^ 1000000001, 0 },
+		{ 950ULL << 30, 0 }, { (950ULL ^ 1001) << 30, 0 },	/* eta of 0 and 1001 */
+		{ (3ULL ^ 65) << 41, 0 },
+		{ 0, 16ULL << 44 },				/* W_min of 0 */
 	};
 
 	hpcc_newint_params_pack(&TOLD, words);
 	assert_true(hpcc_newint_params_unpack(words, &got));
-	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
-		bad[0] = words[0] ^ cases[i].change[0];
-		bad[1] = words[1] ^ cases[i].change[1];
+	for (u32 i = 0; i < ARRAY_SIZE(changes); i++) {
+		const u64 bad[] = { words[0] ^ changes[i][0], words[1] ^ changes[i][1] };
+
 		assert_false(hpcc_newint_params_unpack(bad, &got));
 	}
 }
@@ -228,9 +223,7 @@ TEST(newint_begin__again)
 	assert_in_range(part() * 1000, 400, 480);
 }
 
-/* The law is that of NewAck, if for NewAck an ACK ends a round trip as soon as T and the time of
- * the queue have passed.
- */
+/* The law is NewAck's, if an ACK ends a round trip after T and the time of the queue. */
 TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_algo a = copy_of(&r.algo);
@@ -239,7 +232,7 @@ TEST(newint_sample__as_new_ack)
 
 	for (u32 i = 0; i < 20000; i++) {
 		u64 dts = 100 + random_below(3000);
-		struct hpcc_sample s = next(&a, dts, dts * random_below(1001) / 1000,
+		struct hpcc_sample s = next(&a, 1, dts, dts * random_below(1001) / 1000,
 					    random_below(4) ? 0 : random_below(9999));
 		bool full = now + dts > ended + 10000 + queue;
 

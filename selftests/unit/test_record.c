@@ -64,7 +64,7 @@ TEST(qlen_encode__nearest)
 
 		assert_true(code < 1U << HPCC_QLEN_BITS);
 		assert_true(code >= before);
-		/* a step is at most 1/256 of the value */
+		/* a step is at most 1/256 of the value; below 512 there is no error */
 		assert_true((u64)error * 512 <= units);
 		before = code;
 	}
@@ -293,9 +293,7 @@ TEST(opt_decode__type_0)
 	assert_int_equal(hpcc_opt_decode(p, 4, &opt), -EINVAL);
 }
 
-/* The options of a data segment of Linux, an option of ours, another option, and a second one of
- * ours.
- */
+/* The options of a data segment of Linux, one of ours, another option, a second one of ours. */
 static const u8 walk[] = {
 	1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2,
 	KIND, 4, 0x20, 0,

@@ -86,9 +86,7 @@ static void fill(__u64 *values, unsigned int nr, __u64 first)
 		values[nr] = first + nr;
 }
 
-/* Print the statistics of a module that has @more members and counters than the plugin knows; a
- * negative @more means fewer.
- */
+/* Print the statistics of a module with @more members and counters; negative: with fewer. */
 static int print_of(int more)
 {
 	struct {
