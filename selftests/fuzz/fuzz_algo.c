@@ -99,9 +99,7 @@ static long double U_of(const struct hpcc_algo *a)
 	return ldexpl(a->U_q24, -24) + ldexpl(a->U_low, -44);
 }
 
-/* Compare the window in @now with the result of ComputeWind in long double from the previous state
- * @was.
- */
+/* Compare the window in @now with ComputeWind in long double from the previous state @was. */
 static void expect_window(const struct hpcc_algo *was, const struct hpcc_algo *now,
 			  const struct hpcc_params *p)
 {
@@ -236,9 +234,7 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		expect_any_order(&was, a, p, s, n);
 }
 
-/* An ACK that reports a link as quiet. The link's u' is between eta / 2 and eta; if all links are
- * quiet, it decreases with time.
- */
+/* An ACK reports a link as quiet: u' is in eta / 2 .. eta, and falls while all links are quiet. */
 static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);

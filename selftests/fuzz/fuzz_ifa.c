@@ -32,9 +32,7 @@ static void decode(const u8 *md, const struct hpcc_ifa *t, u64 bps, u8 scale)
 	}
 }
 
-/* Check that @new contains the bytes of @old, with the metadata of @hop added at the top of the
- * stack.
- */
+/* @new contains the bytes of @old, and the metadata of @hop at the top of the stack. */
 static void pushed(const u8 *new, const u8 *old, u32 total, const struct hpcc_ifa *t,
 		   const struct hpcc_ifa_hop *hop)
 {

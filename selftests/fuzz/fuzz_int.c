@@ -53,17 +53,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct hpcc_int_hop hop;
 	struct hpcc_int_md t;
-	u32 have, room, n;
+	u32 have, n;
 	u8 *p, *grown;
 	int total;
 	u64 bps;
-	u8 scale;
 
 	if (size < FIELDS)
 		return 0;
 	bps = (get_unaligned_be64(data) >> 16) + 8;
-	scale = data[0] & 31;
-	room = data[7];
 	hop = (struct hpcc_int_hop){
 		.node = get_unaligned_be32(data + 8), .port = get_unaligned_be16(data + 12),
 		.qlen_bytes = get_unaligned_be32(data + 16) & 0xffffff,
@@ -81,8 +78,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		return 0;
 	}
 	expect(total >= HPCC_INT_LEN && total % 4 == 0 && (u32)total <= size);
-	n = hpcc_int_room(p, &t, room);
-	expect(n <= room && n <= HPCC_INT_HOP_MAX);
+	n = hpcc_int_room(p, &t, data[7]);
+	expect(n <= data[7] && n <= HPCC_INT_HOP_MAX);
 	expect(n || p[4] & (HPCC_INT_F_EXCEEDED | HPCC_INT_F_MTU));
 	expect(!((p[4] ^ data[FIELDS + 4]) & ~(HPCC_INT_F_EXCEEDED | HPCC_INT_F_MTU)));
 	grown = malloc(total + n);
@@ -90,7 +87,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	memcpy(grown + HPCC_INT_LEN + n, data + FIELDS + HPCC_INT_LEN, total - HPCC_INT_LEN);
 	free(p);
 	p = fuzz_copy(data + FIELDS, total);
-	decode(p, &t, bps, scale);
+	decode(p, &t, bps, data[0] & 31);
 	free(p);
 	if (n) {
 		hpcc_int_push(grown, &t, &hop);
@@ -98,9 +95,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		expect(!memcmp(grown + HPCC_INT_LEN + n, data + FIELDS + HPCC_INT_LEN,
 			       total - HPCC_INT_LEN));
 	}
-	hpcc_int_header(grown, room, scale);
+	hpcc_int_header(grown, data[7], data[0] & 31);
 	expect(hpcc_int_find(grown, HPCC_INT_LEN, HPCC_INT_LEN, &t) == HPCC_INT_LEN);
-	expect(!hpcc_int_hops(&t) && t.left == room);
+	expect(!hpcc_int_hops(&t) && t.left == data[7]);
 	free(grown);
 	return 0;
 }

@@ -56,15 +56,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct hpcc_ioam_node n, got;
 	struct hpcc_ioam t, after;
 	u8 *p, *before;
-	u32 at = 0;
+	u32 at = 0, nodes;
 	int len, ret;
 	u64 bps;
-	u8 scale;
 
 	if (size < FIELDS + 2)
 		return 0;
 	bps = (get_unaligned_be64(data) >> 16) + 8;
-	scale = data[0] & 31;
 	n = (struct hpcc_ioam_node){
 		.hop_lim = data[7], .node = get_unaligned_be32(data + 8) & HPCC_IOAM_U24_NONE,
 		.port = get_unaligned_be16(data + 10), .ts_ns = get_unaligned_be32(data + 12),
@@ -72,8 +70,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		.tx_bytes = get_unaligned_be32(data + 20),
 	};
 	size -= FIELDS;
-	p = malloc(size);
-	memcpy(p, data + FIELDS, size);
+	p = fuzz_copy(data + FIELDS, size);
 	len = hpcc_ioam_find(p, size, &at);
 	if (len < 0) {
 		expect(len == -ENOENT || len == -EINVAL);
@@ -83,13 +80,12 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	expect(len >= HPCC_IOAM_HEAD_LEN && len % 4 == 0 && at + len <= size);
 	expect(p[at - 1] == HPCC_IOAM_PREALLOCATED);
 	/* No byte around the trace is accessed: ASan checks this copy. */
-	before = malloc(len);
-	memcpy(before, p + at, len);
-	memmove(p, p + at, len);
-	p = realloc(p, len);
+	before = fuzz_copy(p + at, len);
+	free(p);
+	p = fuzz_copy(before, len);
 	ret = hpcc_ioam_read(p, len, &t);
 	if (!ret)
-		decode(p, &t, bps, scale);
+		decode(p, &t, bps, data[0] & 31);
 	if (!ret && t.left >= t.node_words && !hpcc_ioam_words(t.type))
 		expect(hpcc_ioam_write(p, len, &n) == HPCC_UNSTAMPED_NO_OPTION);
 	ret = hpcc_ioam_write(p, len, &n);
@@ -106,13 +102,12 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	}
 	free(before);
 	free(p);
-	if (n.hop_lim % HPCC_IOAM_NODES_MAX) {
-		u32 nodes = n.hop_lim % HPCC_IOAM_NODES_MAX;
-		u32 room = hpcc_ioam_header_len(nodes);
-
-		p = malloc(room);
+	nodes = n.hop_lim % HPCC_IOAM_NODES_MAX;
+	if (nodes) {
+		p = malloc(hpcc_ioam_header_len(nodes));
 		hpcc_ioam_header(p, nodes, 6);
-		expect(hpcc_ioam_find(p, room, &at) == (int)(8 + nodes * HPCC_IOAM_NODE_LEN));
+		expect(hpcc_ioam_find(p, hpcc_ioam_header_len(nodes), &at) ==
+		       (int)(8 + nodes * HPCC_IOAM_NODE_LEN));
 		free(p);
 	}
 	return 0;

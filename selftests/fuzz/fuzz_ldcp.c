@@ -3,9 +3,8 @@
  * <hpcc/law/ldcp.h>: compare any curve at any queue length with the exact fraction, and any
  * series of ACKs with the draft's equations in long double.
  *
- * Input: bytes sent, IW; K_min, K_max, P_max, a queue; T, RTT, a random
- * number, cw; alpha, beta, gamma, cw;
- * then ACKs, each a byte (bit 0: marked) and its number of segments.
+ * Input: bytes sent, IW; K_min, K_max, P_max, a queue; T, RTT, a random number, cw; alpha, beta,
+ * gamma, cw; then ACKs, each a byte (bit 0: marked) and its number of segments.
  */
 #include <math.h>
 
@@ -59,10 +58,9 @@ static u32 take_constant(struct fuzz_input *in)
 
 static void window(struct fuzz_input *in)
 {
-	struct ldcp_params p;
+	struct ldcp_params p = { .alpha_q24 = take_constant(in) };
 	u64 cw;
 
-	p.alpha_q24 = take_constant(in);
 	p.beta_q24 = take_constant(in);
 	p.gamma_q24 = take_constant(in);
 	p.cw_min_q24 = min(take_constant(in), p.gamma_q24);
@@ -71,9 +69,8 @@ static void window(struct fuzz_input *in)
 		bool mark = fuzz_take(in, 1) & 1;
 		u32 n = fuzz_take_any(in);
 		u64 before = cw;
-		long double want;
+		long double want = mark ? revoked(&p, seg(cw), n) : granted(&p, seg(cw), n);
 
-		want = mark ? revoked(&p, seg(cw), n) : granted(&p, seg(cw), n);
 		cw = mark ? ldcp_revoke(&p, cw, n) : ldcp_grant(&p, cw, n);
 		expect(mark ? cw <= before : cw >= before);
 		expect(cw >= p.cw_min_q24 && cw <= LDCP_CW_MAX_Q24);

@@ -11,16 +11,11 @@
 #include <hpcc/law/phase.h>
 #include <hpcc/wire/respond.h>
 
-/**
- * struct setup - parameters of the run
- * @flags: SETUP_*; the bits above: number of switches minus 1
- * @have: number of bytes that are readable at first
- * @s: values that the first port writes
- */
+/* Parameters of the run. */
 struct setup {
-	u8 flags;
-	u16 have;
-	struct hpcc_stamp s;
+	u8 flags;		/* SETUP_*; the bits above: number of switches minus 1 */
+	u16 have;		/* number of bytes that are readable at first */
+	struct hpcc_stamp s;	/* values that the first port writes */
 };
 
 #define SETUP_FIX_CHECK		0x01
@@ -30,9 +25,8 @@ struct setup {
 
 static struct setup take_setup(struct fuzz_input *in)
 {
-	struct setup setup;
+	struct setup setup = { .flags = fuzz_take(in, 1) };
 
-	setup.flags = fuzz_take(in, 1);
 	setup.have = fuzz_take(in, 2);
 	setup.s.node = fuzz_take(in, 3) & HPCC_NODE_MAX;
 	setup.s.port = fuzz_take(in, 2);
@@ -48,9 +42,7 @@ static struct setup take_setup(struct fuzz_input *in)
 /* ---- The second walk: all bytes are readable, and ends are pointers ----------- */
 
 struct view {
-	const u8 *start;
-	const u8 *p;
-	const u8 *end;
+	const u8 *start, *p, *end;
 };
 
 /* Whether the packet has n more bytes, and a switch may read them. */
@@ -128,9 +120,7 @@ static const u8 *request(struct view *v, u8 kind)
 {
 	const u8 *opt;
 
-	if (!there(v, 20) || v->p[12] / 16 < 5 || !there(v, v->p[12] / 16 * 4))
-		return NULL;
-	if (v->p[13] & 0x02)
+	if (!there(v, 20) || v->p[12] / 16 < 5 || !there(v, v->p[12] / 16 * 4) || v->p[13] & 0x02)
 		return NULL;
 	v->end = v->p + v->p[12] / 16 * 4;
 	for (opt = v->p + 20; opt < v->end && *opt;) {
@@ -155,17 +145,13 @@ static bool find(const u8 *p, u32 len, const struct setup *setup, u32 proto,
 
 	if (!(setup->flags & SETUP_NO_ETH) && !to_ip(&v, &proto))
 		return false;
-	if (proto != 0x0800 && proto != 0x86dd)
-		return false;
-	if (!(proto == 0x0800 ? ipv4_to_tcp(&v) : ipv6_to_tcp(&v)))
+	if (!(proto == 0x0800 && ipv4_to_tcp(&v)) && !(proto == 0x86dd && ipv6_to_tcp(&v)))
 		return false;
 	opt = request(&v, kind);
 	if (!opt)
 		return false;
-	place->tcp = v.p - p;
-	place->opt = opt - p;
-	place->len = opt[1];
-	place->end = v.end - p;
+	*place = (struct hpcc_opt_location){ .tcp = v.p - p, .opt = opt - p, .len = opt[1],
+					     .end = v.end - p };
 	return true;
 }
 
@@ -249,11 +235,6 @@ static u32 sum_of(const u8 *p, u32 len)
 	return sum % 0xffff;
 }
 
-static u32 qlen_bits(const u8 *slot)
-{
-	return be16(slot + 6) & 0xfff;
-}
-
 /* Index of the first free slot, which the switch must use; -1: none. */
 static int due(const u8 *slots, u32 nr)
 {
@@ -271,7 +252,7 @@ static void expect_load(const u8 *slot, u8 hop, u8 scale, const struct hpcc_stam
 	expect(r.hop == hop && r.tag == hpcc_link_tag(s->node, s->port));
 	expect(r.ts == (s->ts_ns >> scale & HPCC_COUNTER_MASK));
 	expect(r.tx == (s->tx_ns >> scale & HPCC_COUNTER_MASK));
-	expect(qlen_bits(slot) == hpcc_qlen_encode(s->qlen_ns >> scale));
+	expect((be16(slot + 6) & 0xfff) == hpcc_qlen_encode(s->qlen_ns >> scale));
 }
 
 static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)

@@ -45,7 +45,6 @@ REACH_MIN = 95
 TIMEOUT_S = 10
 ENV = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:detect_leaks=0")
 
-
 class Target:
     """One libFuzzer program."""
 
@@ -64,21 +63,17 @@ class Target:
         command = [*fixed_addresses(), BUILD / self.name, f"-seed={seed}", f"-max_total_time={seconds}",
                    f"-timeout={TIMEOUT_S}", f"-artifact_prefix={self.folder}/",
                    "-use_value_profile=1", "-print_final_stats=1", *self.inputs]
-        done = subprocess.run(command, cwd=self.folder, env=ENV, text=True, errors="replace",
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(command, cwd=self.folder, env=ENV, text=True, errors="replace", check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         (self.folder / "log").write_text(done.stdout, encoding="utf-8")
         stat = re.search(r"^stat::number_of_executed_units: *(\d+)$", done.stdout, re.M)
         self.executions = int(stat.group(1)) if stat else 0
         if done.returncode:
-            return self.finding(done.stdout) or f"exit status {done.returncode}"
+            # the lines that show the fault
+            found = [line for line in done.stdout.splitlines()
+                    if re.search(r"not so: |runtime error: |^SUMMARY: |Test unit written to", line)]
+            return "\n".join(dict.fromkeys(found)) or f"exit status {done.returncode}"
         return "" if self.executions else "nothing was executed"
-
-    def finding(self, log):
-        """Return the lines of a log that show the fault."""
-        found = [line for line in log.splitlines()
-                if re.search(r"not so: |runtime error: |^SUMMARY: |Test unit written to", line)]
-        return "\n".join(dict.fromkeys(found))
 
     def reach(self):
         """Return the numbers of regions and branches that the corpus reaches, and their totals."""
@@ -90,15 +85,12 @@ class Target:
         headers, names = CODE[self.name]
         regions, branches = [], []
         for function in json.loads(report)["data"][0]["functions"]:
-            if not (function["filenames"][0].endswith(headers) and
-                    re.match(names, function["name"].split(":")[-1])):
+            if not (function["filenames"][0].endswith(headers) and re.match(names, function["name"].split(":")[-1])):
                 continue
             # Only regions of code in this file count: no gaps and no macros.
             regions += [region[4] > 0 for region in function["regions"] if region[5] == 0 and region[7] == 0]
-            branches += [count > 0 for branch in function["branches"]
-                         for count in branch[4:6] if branch[6] == 0]
+            branches += [count > 0 for branch in function["branches"] for count in branch[4:6] if branch[6] == 0]
         return regions, branches
-
 
 def fixed_addresses():
     """Return a command prefix: older ASan does not work if a kernel randomises 32 address bits."""
@@ -106,16 +98,13 @@ def fixed_addresses():
     tried = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False)
     return [] if tried.returncode else prefix
 
-
 def run(*command, env=None):
     """Run a tool, and fail if it does. Return its output."""
-    done = subprocess.run([str(word) for word in command], env=env, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, check=False)
+    done = subprocess.run([str(word) for word in command], env=env, text=True, check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         sys.exit(f"Bail out! {command[0]}: {done.stderr.strip()[-500:]}")
     return done.stdout
-
 
 def fuzz(target, results, options):
     """Print both results of a target."""
@@ -132,13 +121,11 @@ def fuzz(target, results, options):
           f"{sum(branches)} of {len(branches)} branches")
     results.add(reached >= REACH_MIN, reaches)
 
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--seconds", type=int, default=60, help="for each target; default 60")
     parser.add_argument("--seed", type=int, default=1, help="of libFuzzer; default 1")
-    parser.add_argument("--keep", action="store_true",
-                        help="go on from the inputs that an earlier run collected")
+    parser.add_argument("--keep", action="store_true", help="go on from the inputs that an earlier run collected")
     parser.add_argument("target", nargs="*", help=f"default: {', '.join(CODE)}")
     options = parser.parse_args()
     for name in options.target:
@@ -151,6 +138,5 @@ def main():
     for name in names:
         fuzz(Target(name, options.keep), results, options)
     sys.exit(results.failed)
-
 
 main()

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""seeds.py DIR: write what the fuzz targets begin with, DIR/TARGET/NAME.
+"""seeds.py DIR: write the first inputs of the fuzz targets, DIR/TARGET/NAME.
 
-Each is valid input, or such input with one thing wrong that is worth being
-found early. What a target reads stands at the head of its fuzz_TARGET.c.
+Each is a valid input, or one with a single error. The head of fuzz_TARGET.c describes the input.
 """
 
 import struct
@@ -26,25 +25,20 @@ def number(value):
     size = max(1, (value.bit_length() + 7) // 8)
     return bytes([size - 1]) + value.to_bytes(size, "little")
 
-
 def numbers(*values):
     return b"".join(map(number, values))
-
 
 def telemetry(kind_of, *records, hops=0, **how):
     """Return an option of ours."""
     return option(kind_of, records, hops=hops, **how)
 
-
 # ---- packets
 
 ipv4 = partial(packet.ipv4, bytes(8), ident=1)
 
-
 def tcp(options=b"", payload=b"payload", flags=0x10):
     """Return a segment with the right checksum, for addresses of zeros."""
     return packet.tcp(bytes(8), options + NOP * (-len(options) % 4), payload, flags, (5001, 40000))
-
 
 def ipv6(body, *extensions, **how):
     """Return an IPv6 packet; extension headers are (type, bytes behind the first two)."""
@@ -54,18 +48,15 @@ def ipv6(body, *extensions, **how):
         ext.append((kind, bytes([(len(content) + 2) // 8 - 1]) + content))
     return packet.ipv6(bytes(32), body, ext, **how)
 
-
 def eth(body, *vlans, proto=None):
     """Return a frame with tags of these types."""
     return packet.eth(body, proto, [(kind, 5) for kind in vlans], bytes(range(12)))
-
 
 def stamp(frame, switches=1, have=0xffff, fix_check=True, other_kind=False, no_eth=False,
           bps=25_000_000_000, qlen_ns=3000):
     flags = fix_check | other_kind << 1 | no_eth << 2 | (switches - 1) << 3
     return (struct.pack("<BH", flags, have) + (4711).to_bytes(3, "little") +
             struct.pack("<HQQQQ", 3, bps, 1 << 40, 1 << 39, qlen_ns) + frame)
-
 
 def stamp_seeds():
     free3 = telemetry(FORWARD, FREE, FREE, FREE, scale=3)
@@ -120,7 +111,6 @@ def stamp_seeds():
     yield "reset-with-request", stamp(eth(ipv4(tcp(free3, flags=0x14))))
     yield "bare-reserved", stamp(telemetry(REPORT, FREE))
 
-
 # ---- the other targets
 
 def option_seeds():
@@ -140,7 +130,6 @@ def option_seeds():
     yield "kind-only", head + NOP * 3 + bytes([KIND])
     yield "looking-for-nop", b"\1\0\0" + TIMESTAMPS
 
-
 def record_seeds():
     for name, first in (("load", record(3, 0xfffff, 0x12345, 0x7ff, 0xab)),
                         ("identity", identity(15, 0xfffff, 0xffff, 0x3fffff, 3)),
@@ -150,20 +139,16 @@ def record_seeds():
                                     number(511 << 14) + struct.pack("<BII", 9, 77, 5) +
                                     numbers(bps, 8192 << 10, 64 << 20))
 
-
 def ack(*records, ack_seq, snd_nxt):
     return bytes([0x80 | len(records)]) + numbers(ack_seq, snd_nxt) + b"".join(records)
-
 
 def since(hop, dts, dtx, qlen, tag=0):
     """Return a record, with times relative to the link's last one."""
     return bytes([0x20 | tag << 7 | hop]) + numbers(dts, dtx, qlen)
 
-
 def algo_seeds():
     # 100 Gbit/s, 10 us: W_init 125 kB, W_ai 62.5 B, eta 95 %, maxStage 5
-    params = numbers(10_000, 125_000 << 16, 125 << 16, 125 << 15) + \
-        struct.pack("<IB", 15938355, 5)
+    params = numbers(10_000, 125_000 << 16, 125 << 16, 125 << 15) + struct.pack("<IB", 15938355, 5)
 
     def series(dtx, qlen, hops=1, acks=12):
         return b"".join(
@@ -177,8 +162,7 @@ def algo_seeds():
     yield "excess", params + series(100_000, 500)
     yield "other-path", params + series(9_000, 0, acks=2) + ack(
         since(1, 1, 1, 0, tag=1), since(2, 5, 5, 5), ack_seq=9000, snd_nxt=9999)
-    yield "back", params + series(9_000, 0, acks=2) + ack(
-        b"\x01" + numbers(5, 5, 5), ack_seq=9000, snd_nxt=9999)
+    yield "back", params + series(9_000, 0, acks=2) + ack(b"\x01" + numbers(5, 5, 5), ack_seq=9000, snd_nxt=9999)
     yield "tx-back", params + series(9_000, 0, acks=2) + ack(
         since(1, 100, (1 << 64) - 50, 0), ack_seq=9000, snd_nxt=9999)
     yield "repeated", params + ack(since(1, 9, 9, 9), since(1, 8, 8, 8), ack_seq=1, snd_nxt=2)
@@ -186,15 +170,12 @@ def algo_seeds():
     yield "lost-and-trimmed", params + series(9_000, 0, hops=3, acks=3) + b"\0" + \
         number(1000 << 16) + series(9_000, 0, acks=2) + b"\x20\2\x40\1\x60" + series(1_000, 0)
     quiet = b"".join(b"\x82" + numbers(1000 * i, 1000 * i + 3000, 10_000) + b"\0" for i in range(1, 20))
-    yield "quiet", params + quiet + series(10_000, 5_000) + quiet + b"\x81" + bytes(4) + \
-        number(9) + quiet
+    yield "quiet", params + quiet + series(10_000, 5_000) + quiet + b"\x81" + bytes(4) + number(9) + quiet
     yield "responses", params + series(9_000, 0, acks=2) + b"".join(
         b"\x84" + numbers(seq, qlen) for seq, qlen in ((4000, 20_000), (4000, 20_000), (4001, 90_000),
                                                       (3, 1 << 40), (5000, (1 << 64) - 1))) + series(9_000, 0)
-    yield "longest-T", numbers(1 << 40, 1 << 56, 1, 1 << 56) + b"\xff\xff\xff\xff\0" + \
-        series(1 << 38, 1 << 39)
+    yield "longest-T", numbers(1 << 40, 1 << 56, 1, 1 << 56) + b"\xff\xff\xff\xff\0" + series(1 << 38, 1 << 39)
     yield "largest-numbers", params + series((1 << 62), (1 << 64) - 1)
-
 
 def ldcp_seeds():
     def law(*acks, alpha=1 << 24, beta=1 << 23, gamma=1 << 22, cw_min=1 << 20, cw=10 << 24,
@@ -216,7 +197,6 @@ def ldcp_seeds():
     yield "step", law(q=5, curve=(5, 5))
     yield "no-marks-below-kmax", law(q=59_999, pmax=0)
 
-
 def fallback_seeds():
     def ack(span, dtx, delivered, lost, hop=1):
         """Return a round trip in which the link has sent for dtx."""
@@ -234,18 +214,16 @@ def fallback_seeds():
     yield "back-off", b"\xe1\xe0" + 300 * fine
     yield "longest", 20 * b"\xe1"
 
-
 def receiver_seeds():
     def words(*values):
         return b"".join(value.to_bytes(8, "big") for value in values)
 
     def parameters(T=10_000, stage=5, settle=3, eta=950):
         head = 3 << 60 | 5 << 56
-        return words(head | stage << 48 | settle << 41 | eta << 30 | T,
-                     head | 16 << 44 | 0xffff << 28 | 134_218)
+        return words(head | stage << 48 | settle << 41 | eta << 30 | T, head | 16 << 44 | 0xffff << 28 | 134_218)
 
     def sample(how, dnow, dts, dtx, qlen):
-        return bytes([how]) + b"".join(number(value) for value in (dnow, dts, dtx, qlen))
+        return bytes([how]) + numbers(dnow, dts, dtx, qlen)
 
     window = words(0x19_00_1234_3fff_ffff)
     start = bytes(4)
@@ -264,10 +242,8 @@ def receiver_seeds():
                       ("byte", 1 << 60 | 1 << 48 | 1)):
         yield f"bad-window-{name}", parameters() + words(bad) + start + steady
 
-
 def ioam_seeds():
-    fields = bytes.fromhex("00174876e800003f") + \
-        bytes.fromhex("00012345 3b9ac618 000030d4 fffffff0")
+    fields = bytes.fromhex("00174876e800003f") + bytes.fromhex("00012345 3b9ac618 000030d4 fffffff0")
 
     def header(trace_type, words, left, nodes=2, flags=0, ns=0, data=b""):
         trace = ns.to_bytes(2, "big") + (words << 11 | flags << 7 | left).to_bytes(2, "big") + \
@@ -289,10 +265,8 @@ def ioam_seeds():
     yield "back", fields + header(0xd20800, 5, 0, data=node + again)
     yield "half", fields + header(0xd20800, 5, 5, data=bytes(20) + later)
 
-
 def int_seeds():
-    fields = bytes.fromhex("00174876e80000ff") + \
-        bytes.fromhex("01234567 0007 0000 000030d4 0123456789abcdef 20000000")
+    fields = bytes.fromhex("00174876e80000ff") + bytes.fromhex("01234567 0007 0000 000030d4 0123456789abcdef 20000000")
 
     def header(shim=0x10, words=None, flags=0x20, hop_words=6, left=5, bitmap=0xd500, domain=0, data=b""):
         return bytes([shim, 3 + len(data) // 4 if words is None else words, 0, 0, flags, 0, hop_words,
@@ -313,10 +287,8 @@ def int_seeds():
     yield "many", fields + header(data=bytes(24 * 13))
     yield "util", bytes(8) + fields[8:] + header(data=hops[0])
 
-
 def ifa_seeds():
-    fields = bytes.fromhex("00174876e80000ff") + \
-        bytes.fromhex("10012345 0007 00c8 000abcde 3b9ac618 000009c4 fedcba98")
+    fields = bytes.fromhex("00174876e80000ff") + bytes.fromhex("10012345 0007 00c8 000abcde 3b9ac618 000009c4 fedcba98")
 
     def header(head=0x2f, proto=6, flags=4, most=48, doff=0x80, limit=6, words=None, data=b""):
         tcp = bytearray(bytes((doff >> 4) * 4) if doff >= 0x50 else bytes(20))
@@ -339,7 +311,6 @@ def ifa_seeds():
     yield "hops", fields + header(data=b"".join(reversed(hops)))
     yield "back", fields + header(data=hops[0] + hops[1])
     yield "speed", bytes.fromhex("002540be40000000") + fields[8:] + header(data=hops[1].replace(b"\x40", b"\xf0", 1))
-
 
 def csig_seeds():
     macs = bytes(12)
@@ -366,20 +337,13 @@ def csig_seeds():
     yield "signals", fields() + b"".join((t << 13 | s << 7 | lm).to_bytes(2, "big") + b"\x09\x09"
                                          for t, s, lm in signals)
 
-
-SEEDS = {"csig": csig_seeds, "ifa": ifa_seeds, "ioam": ioam_seeds, "int": int_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
-         "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
-         "receiver": receiver_seeds}
-
-
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: seeds.py DIR")
-    for target, seeds in SEEDS.items():
-        folder = Path(sys.argv[1]) / target
+    for target in [name for name in globals() if name.endswith("_seeds")]:
+        folder = Path(sys.argv[1]) / target.removesuffix("_seeds")
         folder.mkdir(parents=True)
-        for name, data in seeds():
+        for name, data in globals()[target]():
             (folder / name).write_bytes(data)
-
 
 main()
