@@ -24,12 +24,8 @@ expect()
 
 	out=$("$REPLAY" "$@" 2>&1)
 	got=$?
-	if ((got == status)) && grep -Eq -- "$pattern" <<< "$out"; then
-		ktap_result 0 "$name"
-	else
-		ktap_result 1 "$name" "exit $got, not $status, or no match of $pattern:
-$out"
-	fi
+	((got == status)) && grep -Eq -- "$pattern" <<< "$out"
+	ktap_result $? "$name" "exit $got, not $status, or no match of $pattern:"$'\n'"$out"
 }
 
 # rejects NAME PATTERN SED: hpcc-replay rejects the edited trace, with one line of output.
@@ -40,12 +36,8 @@ rejects()
 	sed "$edit" "$GOOD" > "$TMP/bad.csv"
 	out=$("$REPLAY" "$TMP/bad.csv" 2>&1)
 	got=$?
-	if ((got == 2)) && [[ $(wc -l <<< "$out") == 1 ]] &&
-	   grep -Eq -- "$pattern" <<< "$out"; then
-		ktap_result 0 "rejects: $name"
-	else
-		ktap_result 1 "rejects: $name" "exit $got: $out"
-	fi
+	((got == 2)) && [[ $(wc -l <<< "$out") == 1 ]] && grep -Eq -- "$pattern" <<< "$out"
+	ktap_result $? "rejects: $name" "exit $got: $out"
 }
 
 # differs NAME AWK: change a field in row 40 of the trace; hpcc-replay must find a difference.
@@ -61,38 +53,19 @@ differs()
 	fi
 }
 
-golden()
-{
-	local trace=$1 name
-
-	name=$(basename "$trace" .csv)
-	expect "trace: $name" 0 \
-		"^$name dU=[0-9.]+e[-+][0-9]+ dW=[0-9.]+e[-+][0-9]+\$" "$trace"
-}
-
-# These limits are much stricter than the default limits of hpcc-replay. The integer
-# arithmetic meets them, so the test detects a loss of precision.
-precise()
-{
-	expect "precision: dU <= 1e-7, dW <= 1e-6" 0 "" \
-		--max-du 1e-7 --max-dw 1e-6 "$@"
-}
-
 rejections()
 {
 	rejects "empty file" ':?.*does not begin with' 'd'
 	rejects "wrong first line" 'bad.csv:1: does not begin' '1s/1$/2/'
 	rejects "nothing behind the first line" 'no line of parameters' '2,$d'
 	rejects "no parameters" 'bad.csv:2: no line of parameters' '2d'
-	rejects "parameter missing" 'bad.csv:2: parameter w_ai is missing' \
-		'2s/ w_ai=[^ ]*//'
+	rejects "parameter missing" 'bad.csv:2: parameter w_ai is missing' '2s/ w_ai=[^ ]*//'
 	rejects "parameter not a number" 'bad.csv:2: eta is "x"' '2s/eta=[^ ]*/eta=x/'
 	rejects "eta above 1" 'bad.csv:2: eta is "1.5"' '2s/eta=[^ ]*/eta=1.5/'
 	rejects "T of 0" 'bad.csv:2: T_ns is "0"' '2s/T_ns=[^ ]*/T_ns=0/'
 	rejects "w_min above w_max" 'bad.csv:2: w_min is' '2s/w_min=[^ ]*/w_min=1e9/'
 	rejects "nothing behind the parameters" 'no line of column names' '3,$d'
-	rejects "column missing" 'bad.csv:3: column 5 is not h0_ts_ns' \
-		'3s/h0_ts_ns,//'
+	rejects "column missing" 'bad.csv:3: column 5 is not h0_ts_ns' '3s/h0_ts_ns,//'
 	rejects "column of the end missing" 'bad.csv:3: column 12 is not last_' \
 		'3s/,last_update_seq//'
 	rejects "column too many" 'bad.csv:3: 13 columns, not 12' '3s/$/,more/'
@@ -102,19 +75,15 @@ rejections()
 	rejects "field too many" 'bad.csv:7: 13 columns, not 12' '7s/$/,1/'
 	rejects "more fields than there can be" 'bad.csv:7: more than' \
 		'7s/$/,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,/'
-	rejects "more hops than columns" 'bad.csv:7: nhop is 2' \
-		'7s/^\([^,]*,[^,]*\),1,/\1,2,/'
+	rejects "more hops than columns" 'bad.csv:7: nhop is 2' '7s/^\([^,]*,[^,]*\),1,/\1,2,/'
 	rejects "not a number" 'bad.csv:7: ack_seq is "x"' '7s/^[^,]*/x/'
 	rejects "negative number" 'bad.csv:7: ack_seq is "-4"' '7s/^[^,]*/-4/'
-	rejects "number beyond 32 bits" 'bad.csv:7: ack_seq is "4294967296"' \
-		'7s/^[^,]*/4294967296/'
+	rejects "number beyond 32 bits" 'bad.csv:7: ack_seq is "4294967296"' '7s/^[^,]*/4294967296/'
 	rejects "B of 0" 'bad.csv:7: h0_bps is 0' '7s/,1,100000000000,/,1,0,/'
 	rejects "empty field" 'bad.csv:7: last_update_seq is ""' '7s/[^,]*$//'
-	rejects "U not a number" 'bad.csv:7: U is "nan"' \
-		'7s/,[^,]*\(\(,[^,]*\)\{4\}\)$/,nan\1/'
+	rejects "U not a number" 'bad.csv:7: U is "nan"' '7s/,[^,]*\(\(,[^,]*\)\{4\}\)$/,nan\1/'
 	rejects "binary data" 'bad.csv:7: binary data' '7s/,/\x00/'
-	expect "rejects: file that is not there" 2 'not-there.csv: No such' \
-		"$TMP/not-there.csv"
+	expect "rejects: file that is not there" 2 'not-there.csv: No such' "$TMP/not-there.csv"
 	expect "rejects: directory" 2 "$TMP: " "$TMP"
 	expect "rejects: no file given" 2 'no FILE given'
 	expect "rejects: unknown option" 2 'unrecognized option' --nonsense "$GOOD"
@@ -134,18 +103,20 @@ differences()
 	expect "limit: U off by 2e-4 within --max-du 1e-3" 0 "^u dU=2.0e-04" \
 		--max-du 1e-3 "$TMP/u.csv"
 	expect "one trace beyond among good ones" 1 "^u dU=" "$GOOD" "$TMP/u.csv"
-	expect "an unusable trace outweighs one beyond" 2 "^u dU=" \
-		"$TMP/not-there.csv" "$TMP/u.csv"
+	expect "an unusable trace outweighs one beyond" 2 "^u dU=" "$TMP/not-there.csv" "$TMP/u.csv"
 }
 
+# The limits of the precision test are much stricter than the default limits of hpcc-replay. The
+# integer arithmetic meets them, so the test detects a loss of precision.
 all()
 {
-	local trace
+	local trace name
 
 	for trace in "$@"; do
-		golden "$trace"
+		name=$(basename "$trace" .csv)
+		expect "trace: $name" 0 "^$name dU=[0-9.]+e[-+][0-9]+ dW=[0-9.]+e[-+][0-9]+\$" "$trace"
 	done
-	precise "$@"
+	expect "precision: dU <= 1e-7, dW <= 1e-6" 0 "" --max-du 1e-7 --max-dw 1e-6 "$@"
 	differences
 	rejections
 }
