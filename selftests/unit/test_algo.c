@@ -120,7 +120,7 @@ TEST(algo_trim__a_lost_link_no_longer_rules)
 	*s = next(&a, 1, T_NS, T_NS / 2, 0);
 	a.L[1] = (struct hpcc_link){ .valid = true, .u_q24 = 3 * ONE };
 	a.end = 2;
-	hpcc_measure_inflight(&a, &p, s, 1);
+	measure_all(1);
 	assert_true(a.U_q24 == ONE);
 	hpcc_algo_trim(&a, 1);
 	measure(T_NS, T_NS / 2, 0);
@@ -153,7 +153,7 @@ TEST(find_bottleneck__since_it_is_the_most_loaded)
 	assert_true(a.L[0].bottleneck_since == 0 && a.L[1].bottleneck_since == 13);
 	hpcc_algo_forget_hop(&a, 1);
 	*s = (struct hpcc_sample){ .hop = 2, .tag = a.L[1].tag + 1, .ts = a.L[1].ts + 1 };
-	hpcc_measure_inflight(&a, &p, s, 1);
+	measure_all(1);
 	assert_int_equal(a.L[1].bottleneck_since, 0);
 	hpcc_find_bottleneck(&a, 15);
 	assert_int_equal(a.L[1].bottleneck_since, 15);
@@ -632,7 +632,7 @@ TEST(measure_inflight__tag_changed)
 	/* if no other link is in the ACK, nothing is measured; u' of the old link is dropped */
 	s[0] = next(&a, 1, T_NS, T_NS, 0);
 	s[0].tag++;
-	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1), HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(measure_all(1), HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
 	measure_hop(2, T_NS, T_NS / 4);
 	assert_true(a.U_q24 == ONE / 4);
 }
@@ -657,8 +657,7 @@ TEST(measure_inflight__hop_out_of_range)
 		struct hpcc_algo before = copy_of(&a);
 
 		*s = (struct hpcc_sample){ .hop = bad[i], .ts = 5 };
-		assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1),
-				 HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
+		assert_int_equal(measure_all(1), HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
 		assert_equal(&a, &before);
 	}
 }

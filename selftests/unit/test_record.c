@@ -126,8 +126,7 @@ TEST(counter_extend__across_the_wrap)
 
 TEST(record_encode__layout)
 {
-	const struct hpcc_record r = { .hop = 0xa, .tag = 0xbc, .ts = 0x12345,
-				       .tx = 0x6789a, .qlen = 0xde };
+	const struct hpcc_record r = { 0xa, 0xbc, .ts = 0x12345, .tx = 0x6789a, .qlen = 0xde };
 	static const u8 want[] = { 0xab, 0xc1, 0x23, 0x45, 0x67, 0x89, 0xa0, 0xde };
 	u8 got[HPCC_RECORD_LEN];
 
@@ -137,8 +136,7 @@ TEST(record_encode__layout)
 
 TEST(record_encode__cuts_counters_off_at_20_bits)
 {
-	const struct hpcc_record wide = { .hop = 0x1f, .tag = 0, .ts = ~0U,
-					  .tx = 1U << 20, .qlen = ~0U };
+	const struct hpcc_record wide = { .hop = 0x1f, .ts = ~0U, .tx = 1U << 20, .qlen = ~0U };
 	u8 p[HPCC_RECORD_LEN];
 	struct hpcc_record r;
 
@@ -172,8 +170,7 @@ static u64 identity_bps(u64 bps)
 
 TEST(identity_encode__layout)
 {
-	const struct hpcc_identity id = { .hop = 3, .node = 0x12345,
-					  .port = 0x6789, .bps = 100000000000 };
+	const struct hpcc_identity id = { 3, .node = 0x12345, .port = 0x6789, .bps = GBIT_100 };
 	/* 100 Gbit/s = 100,000 x 10^6: exponent 1, mantissa 0x186a0 */
 	static const u8 want[] = { 0x31, 0x23, 0x45, 0x67, 0x89, 0x41, 0x86, 0xa0 };
 	u8 got[HPCC_RECORD_LEN];
@@ -185,9 +182,8 @@ TEST(identity_encode__layout)
 TEST(identity_encode__real_rates_are_exact)
 {
 	static const u64 rates[] = {
-		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000,
-		25000000000, 40000000000, 100000000000, 400000000000,
-		800000000000, 1600000000000
+		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000, 25000000000,
+		40000000000, 100000000000, 400000000000, 800000000000, 1600000000000,
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(rates); i++)
@@ -258,8 +254,7 @@ TEST(opt_len__per_slot)
 
 TEST(opt_encode__layout)
 {
-	const struct hpcc_opt opt = { .type = HPCC_OPT_ECHO, .scale = 17,
-				      .hops = 5, .flags = 0xb, .nr = 2 };
+	const struct hpcc_opt opt = { HPCC_OPT_ECHO, 17, .hops = 5, .flags = 0xb, .nr = 2 };
 	static const u8 want[] = { KIND, 20, 0x51, 0x5b, 0xee };
 	u8 got[5] = { 0, 0, 0, 0, 0xee };
 
@@ -273,7 +268,7 @@ TEST(opt_decode__every_length)
 		const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 		u8 head[HPCC_OPT_HEAD_LEN];
 		struct hpcc_opt got;
-		bool good = len == 4 || len == 12 || len == 20 || len == 28 || len == 36;
+		bool good = len <= 36 && len % 8 == 4;
 		u8 *p;
 
 		hpcc_opt_encode(head, KIND, &opt);

@@ -160,8 +160,7 @@ TEST(response__without_ethernet)
 TEST(response__is_no_request)
 {
 	u32 len = respond();
-	struct hpcc_frame f = { .p = response, .have = len, .len = len,
-				.proto = HPCC_PROTO_ETHERNET };
+	struct hpcc_frame f = { response, .have = len, .len = len, .proto = HPCC_PROTO_ETHERNET };
 
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
 }
