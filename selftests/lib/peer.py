@@ -532,3 +532,24 @@ class LdcpFlow(Peer):
                 flags = ACK | (ECE if marked(seg) else 0)
                 answers.append((now + rtt_s, flags, self.acked, options))
         return sent
+
+
+# ---- Round trips ------------------------------------------------------------------
+
+def rounds(count, flow, link, *load):
+    """Run round trips in which the link has this utilization and queue. Return the flow after the last one."""
+    for _ in range(count):
+        now = flow.round(link.step(9000, *load))
+    return now
+
+
+def measured(count, *load, **how):
+    """Return a flow after such round trips, its link, and what rounds() returns."""
+    flow, link = Flow(**how), Link()
+    return flow, link, rounds(count, flow, link, *load)
+
+
+def narrowed(below, **how):
+    """Return a flow whose W a queue has reduced below a value, its link, and the flow's state."""
+    flow, link, _ = measured(1, 1.0, 1.0, **how)
+    return flow, link, settle(flow, link, below)

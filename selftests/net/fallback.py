@@ -8,42 +8,38 @@ and after each fallback waits longer before it uses telemetry again.
 import socket
 import statistics
 import struct
-import sys
 import time
 
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option
 from lib.path import MBPS, Path, dropped
-from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, settle, timed_out
+from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, measured, settle, timed_out
 from lib.tcp import get_cc, goodput_mbps, pattern, send_for, set_cc, tcp_info, transfer
 
 IPV6_DSTOPTS = 59
-
 SLOW_MBPS = 10
-PACKET = 1500
 
 
 class Hidden(Path):
-    """A path whose first switch stamps; the second one is slow and does not stamp."""
+    """A path whose first switch stamps; the second one is slow and does not stamp. It needs virtual time."""
 
     def __init__(self, packets, mbps=SLOW_MBPS, delay="20us", **how):
+        need_virtual_time()
         super().__init__(**how)
         self.switches[1].tc(f"qdisc replace dev right root handle 1: hpcc rate {mbps}mbit "
-                            f"limit {packets * PACKET} delay {delay} nostamp")
+                            f"limit {packets * 1500} delay {delay} nostamp")
 
     def shown(self, what):
         """Print the counters of the path. Return the counters of host a."""
         port, counters = self.port(2), self.a.counters()
-        print(f"# {what}: {port['packets']} sent, {port['drops']} dropped, "
-              f"{counters['fallbacks']} fallbacks, {counters['unseen_loss']} for loss, "
-              f"{counters['returns']} returns")
+        print(f"# {what}: {port['packets']} sent, {port['drops']} dropped, {counters['fallbacks']} fallbacks, "
+              f"{counters['unseen_loss']} for loss, {counters['returns']} returns")
         return counters
 
 
 def test_alone():
     """With each buffer size of the slow link, hpcc loses few packets and keeps the link busy."""
-    need_virtual_time()
     for packets in 5, 10, 20, 50, 100, 200:
         path = Hidden(packets)
         arrived = send_for(4, path.connect())
@@ -63,10 +59,7 @@ def slow(flows, packets, delay="20us", cc=None):
 
 
 def test_slow():
-    """On a link 500 times slower than the host's rate hpcc loses few packets, or not many more than
-    Reno.
-    """
-    need_virtual_time()
+    """On a link 500 times slower than the host's rate hpcc loses few packets, or not many more than Reno."""
     for packets in 5, 20, 100:
         expect_in(f"{packets} packets: dropped", slow(1, packets), 0, 0.2)
     for packets, delay in (5, "20us"), (5, "10ms"), (20, "20us"), (20, "10ms"), (100, "20us"):
@@ -76,24 +69,20 @@ def test_slow():
 
 
 def test_beside_cubic():
-    """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts
-    first. The limits are wider in two cases: hpcc may get a little more with a buffer of 5 packets,
-    as Reno does, and a little less at 2 Mb/s.
+    """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts first. The limits
+    are wider with a buffer of 5 packets, where hpcc may get a little more as Reno does, and at 2 Mb/s.
     """
-    need_virtual_time()
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
         what = f"{mbps} Mb/s, {packets} packets"
         ours = everybody_s = 0
         for first in None, "cubic":
             path = Hidden(packets, mbps)
-            arrived = send_for(seconds, path.connect(5001, cc=first),
-                               path.connect(5002, cc=None if first else "cubic"))
+            arrived = send_for(seconds, path.connect(5001, cc=first), path.connect(5002, cc=None if first else "cubic"))
             path.shown(f"{what}, {'cubic' if first else 'hpcc'} first: {arrived}")
             ours += arrived[1 if first else 0]
             everybody_s += sum(arrived)
             expect_in(f"{what}: dropped", dropped(path, 2), 0, 0.2)
-        expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36,
-                  0.6 if packets > 5 else 0.65)
+        expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36, 0.6 if packets > 5 else 0.65)
 
 
 def fall_back(flow):
@@ -103,34 +92,32 @@ def fall_back(flow):
         flow.send()
 
 
+def paced(flow):
+    """Return R T, the bytes that TCP paces in a T."""
+    return flow.rate() * T_NS / 1e9
+
+
 def test_return_is_slow():
     """After a return W starts at the window of classic mode, and at most doubles in a round trip."""
     need_virtual_time()
-    flow = Flow(max_stage=5)
-    link = Link()
-    flow.round(link.step(9000, 1.0, 0.1))
+    flow, link, _ = measured(1, 1.0, 0.1, max_stage=5)
     settle(flow, link, 10000)
     fall_back(flow)
     cwnd = tcp_info(flow.sock)["cwnd"]
-    flow.round(link.step(9000, 0.01))
-    expect("runs", flow.cc(), "hpcc")
-    mss = tcp_info(flow.sock)["snd_mss"]
-    found = [flow.flow()["W"]]
-    expect("W", found[0], cwnd * mss)
+    found = [flow.round(link.step(9000, 0.01))["W"]]
+    expect("runs, W", (flow.cc(), found[0]), ("hpcc", cwnd * tcp_info(flow.sock)["snd_mss"]))
     while found[-1] < W_INIT and len(found) < 8:
         found.append(flow.round(link.step(9000, 0.01))["W"])
         # The bytes that the ACK of the return acknowledged count as well.
         expect_in(f"W, of {found}", found[-1], 1, 2 * found[-2] + found[0])
-        expect_in("R T", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9,
-                  0.99 * min(2 * found[-1], W_INIT), 1.01 * min(2 * found[-1], W_INIT))
+        expect_in("R T", paced(flow), *[part * min(2 * found[-1], W_INIT) for part in (0.99, 1.01)])
     expect_in(f"rounds to W_init, of {found}", len(found), 4, 7)
-    expect_in("R T / W", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9 / W_INIT, 0.99, 1.01)
+    expect_in("R T / W", paced(flow) / W_INIT, 0.99, 1.01)
     # After that the draft's window law is back: some additive steps, then one jump to W_init.
     settle(flow, link, 10000)
     found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(9)]
     expect(f"W, of {found}", found[-1], W_INIT)
-    expect(f"leaps, of {found}",
-           sum(after > 4 * before for before, after in zip(found, found[1:])), 1)
+    expect(f"leaps, of {found}", sum(after > 4 * before for before, after in zip(found, found[1:])), 1)
 
 
 def test_timeout_is_slow():
@@ -147,49 +134,42 @@ def test_timeout_is_slow():
 
 
 def test_slow_start_of_a_full_link():
-    """R is 2 W / T only while W grows; otherwise windows below one segment would get twice their
-    share.
-    """
+    """R is 2 W / T only while W grows; otherwise windows below one segment would get twice their share."""
     need_virtual_time()
     flow, link, unacked = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
     for step in range(1, 6):
         flow.read_all(2e-9 * T_NS)
         flow.echo(link.step(9000, 1.0, 3.0), ack=(unacked + step * mss) & 0xffffffff)
-        if step == 1:       # the record before the RTO is too old to be a baseline for this one
-            continue
-        W, R = flow.flow()["W"], tcp_info(flow.sock)["pacing_rate"]
-        expect_in(f"R T / W, W {W}", R * T_NS / 1e9 / W, 0.87, 1.13)
+        if step > 1:        # the record before the RTO is too old to be a baseline for the first one
+            expect_in("R T / W", paced(flow) / flow.flow()["W"], 0.87, 1.13)
 
 
-def test_timeout_leaves_one_segment():
-    """An RTO that mutes the flow leaves one segment to send, as any RTO does: that segment is
-    retransmitted, and no segment after it.
-    """
-    need_virtual_time()
-    flow = Flow()
-    end = time.monotonic() + 5
+def until_muted(flow):
+    """Read what the kernel sends until an RTO mutes the flow."""
+    end = time.monotonic() + 10
     while not flow.ns.counters()["muted"] and time.monotonic() < end:
         flow.read_all()
         time.sleep(0.01)
+
+
+def test_timeout_leaves_one_segment():
+    """An RTO that mutes the flow retransmits one segment, and no segment after it."""
+    need_virtual_time()
+    flow = Flow()
+    until_muted(flow)
     expect("runs, cwnd", (flow.cc(), tcp_info(flow.sock)["cwnd"]), ("hpcc-classic", 1))
 
 
 def test_muted_stays_classic():
     """A record from before the RTO, in a segment that TCP dropped, does not end the classic mode."""
     need_virtual_time()
-    flow = Flow()
-    link = Link()
-    for _ in range(3):
-        flow.round(link.step(9000, 0.8))
+    flow, link, _ = measured(3, 0.8)
     unacked = flow.acked
     flow.run()
     old = struct.pack("!BBBBII", 1, 1, 8, 10, flow.tsval - (1 << 30) & 0xffffffff, flow.tsecr)
     flow.raw(ACK, flow.seq, unacked, old + option(ECHO, [link.step(9000, 0.8).raw()], SCALE, 1))
-    end = time.monotonic() + 10
-    while not flow.ns.counters()["muted"] and time.monotonic() < end:
-        flow.read_all()
-        time.sleep(0.01)
+    until_muted(flow)
     for _ in range(4):
         expect("runs", flow.cc(), "hpcc-classic")
         flow.send()
@@ -197,61 +177,46 @@ def test_muted_stays_classic():
 
 
 def test_classic_is_reno():
-    """Classic sets no PROMPT. Its retransmissions are ECN-capable, as those of hpcc are: otherwise
-    the receiver would send immediate ACKs.
-    """
+    """Classic sets no PROMPT. Its retransmissions are ECN-capable: otherwise the receiver would send immediate ACKs."""
+    def prompts(segments):
+        return {opt.flags & PROMPT for seg in segments for opt in seg.ours()}
+
     need_virtual_time()
-    flow = Flow(ecn=True)
-    link = Link()
-    flow.round(link.step(9000, 1.0, 0.1))
+    flow, link, _ = measured(1, 1.0, 0.1, ecn=True)
     settle(flow, link, 10000)
-    expect("hpcc asks", {opt.flags & PROMPT for seg in flow.run() for opt in seg.ours()}, {PROMPT})
+    expect("hpcc asks", prompts(flow.run()), {PROMPT})
     fall_back(flow)
     flow.run()
     flow.send()
     segments = data_segments(flow.run())
-    expect("classic asks", {opt.flags & PROMPT for seg in segments for opt in seg.ours()}, {0})
+    expect("classic asks", prompts(segments), {0})
     lost = segments[0].seq
-    left = lost + len(segments[0].payload)
-    right = segments[-1].seq + len(segments[-1].payload)
-    flow.send(struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff), ack=lost)
+    ends = [seg.seq + len(seg.payload) & 0xffffffff for seg in (segments[0], segments[-1])]
+    flow.send(struct.pack("!BBBBII", 1, 1, 5, 10, *ends), ack=lost)
     again = [seg for seg in flow.read_all(2e-9 * T_NS) if seg.seq == lost]
     expect("sent again", [seg.ecn in (1, 2) for seg in again], [True])
 
 
 def test_silence_does_not_back_off():
-    """If a path stops stamping from time to time, a flow returns without delay: each time the first
-    usable record ends classic mode.
-    """
+    """If a path stops stamping from time to time, the first usable record ends classic mode each time."""
     need_virtual_time()
-    flow = Flow()
-    link = Link()
-    classic = []
+    flow, link, classic = Flow(), Link(), []
     for turn in range(5):
         flow.round(link.step(9000, 1.0, 0.1))
         settle(flow, link, 60000)
-        while flow.cc() == "hpcc":
-            flow.run()
-            flow.send()
+        fall_back(flow)
         expect("fallbacks", flow.ns.counters()["fallbacks"], turn + 1)
-        rounds = 0
+        classic.append(0)
         while flow.cc() != "hpcc":
             flow.round(link.step(9000, 1.0))
-            rounds += 1
-        classic.append(rounds)
+            classic[-1] += 1
     expect("round trips of classic", classic, [1] * 5)
 
 
 def test_losses_back_off():
-    """After each return that leads to losses again, classic mode lasts for twice as many round
-    trips.
-    """
-    need_virtual_time()
+    """After each return that leads to losses again, classic mode lasts for twice as many round trips."""
     path = Hidden(10)
-    flow = path.connect()
-    classic = []
-    began = None
-    end = time.monotonic() + 15
+    flow, classic, began, end = path.connect(), [], None, time.monotonic() + 15
     while time.monotonic() < end:
         send_for(0.01, flow)
         if get_cc(flow[0]) == "hpcc-classic":
@@ -270,25 +235,21 @@ def late_packets(how):
     """Return the share of a second for which a flow is in classic mode on a path that reorders."""
     path = Path()
     path.switches[0].tc("qdisc replace dev right root netem limit 10000 " + how)
-    flow = path.connect()
-    found = []
+    flow, classic = path.connect(), 0
     for _ in range(200):
         send_for(0.005, flow)
-        found.append(get_cc(flow[0]))
-    counters = path.a.counters()
-    retrans = tcp_info(flow[0])["retrans"]
-    classic = found.count("hpcc-classic") / len(found)
-    print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, "
-          f"{retrans} sent again, {classic:.2f} of the time classic")
+        classic += get_cc(flow[0]) == "hpcc-classic"
+    counters, retrans = path.a.counters(), tcp_info(flow[0])["retrans"]
+    print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, {retrans} sent again, "
+          f"{classic / 200:.2f} of the time classic")
     expect_in("sent again", retrans, 50, 100000)
-    return classic
+    return classic / 200
 
 
 def test_late_packets():
-    """A switch reorders packets and drops none: the receiver reports TCP's retransmissions as
-    duplicates, which undoes the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second
-    kind), because more than 64 packets may be retransmitted before TCP has measured the extent of
-    reordering (design.rst). So the bound is for the median.
+    """A switch reorders packets and drops none: the receiver reports TCP's retransmissions as duplicates, which undoes
+    the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second kind), because more than 64 packets may be
+    retransmitted before TCP has measured the extent of reordering (design.rst). So the bound is for the median.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
@@ -297,10 +258,8 @@ def test_late_packets():
 
 def test_set_again():
     """A socket that selects hpcc again after each fallback does not lose more packets."""
-    need_virtual_time()
     path = Hidden(10)
-    flow = path.connect()
-    end = time.monotonic() + 5
+    flow, end = path.connect(), time.monotonic() + 5
     while time.monotonic() < end:
         send_for(0.01, flow)
         if get_cc(flow[0]) == "hpcc-classic":
@@ -311,10 +270,7 @@ def test_set_again():
 
 
 def test_duplicated_packets():
-    """On a path that duplicates packets, duplicates of packets that TCP sent once do not cancel
-    losses.
-    """
-    need_virtual_time()
+    """On a path that duplicates packets, duplicates of packets that TCP sent once do not cancel losses."""
     for mbps, packets in (50, 20), (10, 100):
         path = Hidden(packets, mbps)
         path.a.tc("qdisc replace dev right root netem duplicate 20%")
@@ -323,48 +279,33 @@ def test_duplicated_packets():
         expect_in("dropped", dropped(path, 2), 0, 0.2)
 
 
-def toggled(names, mbps, packets):
-    """Run one flow beside a cubic flow, and select one congestion control and then the other for it
-    every 2 ms. Return (its share, drops per packet sent).
-    """
-    path = Hidden(packets, mbps)
-    flows = path.connect(5001, cc=names[-1]), path.connect(5002, cc="cubic")
-    arrived = [0, 0]
-    for _ in range(5000):
-        arrived = [sum(pair) for pair in zip(arrived, send_for(0.002, *flows))]
-        for name in names:
-            set_cc(flows[0][0], name)
-    path.shown(f"{names}, {mbps} Mb/s, {packets} packets: {arrived}")
-    return arrived[0] / sum(arrived), dropped(path, 2)
-
-
 def test_set_again_and_again():
     """setsockopt() before each fallback gains little: losses without an explanation still count."""
-    need_virtual_time()
     for mbps, packets in (10, 100), (50, 50):
-        share, drops = toggled(("reno", "hpcc"), mbps, packets)
-        expect_in("share", share, 0, 0.75)
-        expect_in("dropped", drops, 0, 0.2)
+        path = Hidden(packets, mbps)
+        flows, arrived = (path.connect(5001), path.connect(5002, cc="cubic")), [0, 0]
+        for _ in range(5000):
+            arrived = [sum(pair) for pair in zip(arrived, send_for(0.002, *flows))]
+            for name in "reno", "hpcc":
+                set_cc(flows[0][0], name)
+        path.shown(f"{mbps} Mb/s, {packets} packets: {arrived}")
+        expect_in("share", arrived[0] / sum(arrived), 0, 0.75)
+        expect_in("dropped", dropped(path, 2), 0, 0.2)
 
 
 def bursts(cc):
-    """Return how many packets a connection sends for 2 MB, and the name of its congestion control
-    afterwards.
-    """
+    """Return how many packets a connection sends for 2 MB, and the name of its congestion control afterwards."""
     # The flow starts with W_init, so that the window is large after the fallback.
     pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1, start_rtt_ns=10**9)
     client, server = pair.connect()
     transfer((client, server, pattern(5000000)))
     sniffer = Sniffer(pair.c)
     transfer((client, server, pattern(2000000)))
-    return len([seg for seg in sniffer.segments() if seg.dport == 5000 and seg.payload]), \
-        get_cc(client)
+    return len([seg for seg in data_segments(sniffer.segments()) if seg.dport == 5000]), get_cc(client)
 
 
 def without_telemetry(cc):
-    """Send 3 MB over a path of 8 ms that does not stamp. Return the goodput in Mbit/s, and the
-    client.
-    """
+    """Send 3 MB over a path of 8 ms that does not stamp. Return the goodput in Mbit/s, and the client."""
     path = Path()
     for node in 1, 2:
         for dev in "left", "right":
@@ -374,9 +315,7 @@ def without_telemetry(cc):
 
 
 def test_silence_while_slow():
-    """A flow starts slowly because its handshake took long, and gets no telemetry: classic mode
-    continues the slow start, and does not grow from ten segments by one in each round trip.
-    """
+    """A flow that starts slowly and gets no telemetry continues its slow start in classic mode."""
     need_virtual_time()
     reno, _ = without_telemetry("reno")
     ours, client = without_telemetry("hpcc")
@@ -395,13 +334,14 @@ def test_bursts_of_classic():
 
 
 def test_room_while_classic():
-    """setsockopt() removes the space that was reserved for options. It is reserved again: telemetry
-    returns on segments that are as long as possible.
-    """
+    """The space for options that setsockopt() removes is reserved again, for segments as long as possible."""
+    def ports(how):
+        for node in 1, 2:
+            path.change(node, f"hpcc {how}")
+
     need_virtual_time()
     path = Path(6, sample=0)
-    for node in 1, 2:
-        path.change(node, "hpcc nostamp")
+    ports("nostamp")
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
     expect("runs", get_cc(client), "hpcc-classic")
@@ -409,15 +349,12 @@ def test_room_while_classic():
     goodput_mbps(client, server, 100000)
     sniffer = Sniffer(path.a, "right")
     before = path.a.counters()["no_room"]
-    for node in 1, 2:
-        path.change(node, "hpcc stamp")
+    ports("stamp")
     goodput_mbps(client, server, 300000)
-    expect("no_room", path.a.counters()["no_room"], before)
-    expect("runs", get_cc(client), "hpcc")
-    data = data_segments(sniffer.segments())
-    expect("segments without a request", [seg for seg in data if not seg.ours()], [])
-    expect("MSS", tcp_info(client)["snd_mss"], 1500 - 40 - 16 - 32 - 28)
+    expect("no_room, runs", (path.a.counters()["no_room"], get_cc(client)), (before, "hpcc"))
+    without = [seg for seg in data_segments(sniffer.segments()) if not seg.ours()]
+    expect("segments without a request, MSS", (without, tcp_info(client)["snd_mss"]),
+           ([], 1500 - 40 - 16 - 32 - 28))
 
 
-if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+main(modules=["sch_hpcc"])
