@@ -167,12 +167,15 @@ class Wire:
         got = self.receive()
         return got and got[1]
 
-    def stats(self):
-        """Return the qdisc's own statistics."""
-        out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev",
-                              self.tx_dev], check=True,
+    def qdiscs(self):
+        """Return the qdiscs "hpcc" of the transmitting device."""
+        out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.tx_dev], check=True,
                              capture_output=True).stdout
-        return next(q["hpcc"] for q in json.loads(out) if q["kind"] == "hpcc")
+        return [q for q in json.loads(out) if q["kind"] == "hpcc"]
+
+    def stats(self):
+        """Return the statistics of the first qdisc "hpcc"."""
+        return self.qdiscs()[0]["hpcc"]
 
     def write_pcap(self, path):
         """Write the frames that arrived to a file, for other programs to check."""

@@ -1,15 +1,11 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""IP packets that find a queue of a chosen length in the qdisc "hpcc".
+"""For mark.sh: IP packets that find a queue of a chosen length in the qdisc "hpcc".
 
-mark.py TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
-
-The link is so slow that no frame leaves the queue while a test sends: one frame is on the
-link, the others wait. Frames of other protocols than IP fill the queue to exactly the chosen
-length, because the qdisc does not mark them, and knonect does not apply to them. Then the test
-makes the link fast, and compares the frames that arrive with those that were sent.
-The exit status is 1, with one line for each difference.
+The link is so slow that no frame leaves the queue while a test sends. Frames of other protocols than IP fill the queue
+to exactly the chosen length, because the qdisc neither marks nor drops them. Then the test makes the link fast.
 """
+
 import struct
 import subprocess
 import sys
@@ -33,13 +29,12 @@ TRIES = 3			# a result exceeds 3 sigma once in 370 times
 
 def with_ecn(frame, ecn):
     """Return the frame with another ECN field and a recomputed header checksum."""
-    at, frame = ip_offset(frame), bytearray(frame)
+    at = ip_offset(frame)
     if frame[at] >> 4 == 6:
-        frame[at + 1] = frame[at + 1] & 0xcf | ecn << 4
-        return bytes(frame)
-    frame[at + 1] = frame[at + 1] & 0xfc | ecn
+        return frame[:at + 1] + bytes([frame[at + 1] & 0xcf | ecn << 4]) + frame[at + 2:]
     end = at + (frame[at] & 15) * 4
-    return bytes(frame[:at]) + with_csum(bytes(frame[at:end]), 10) + bytes(frame[end:])
+    head = frame[at:at + 1] + bytes([frame[at + 1] & 0xfc | ecn]) + frame[at + 2:end]
+    return frame[:at] + with_csum(head, 10) + frame[end:]
 
 
 def ecn_of(frame):
@@ -50,9 +45,8 @@ def ecn_of(frame):
 
 def udp4(number, size=50):
     """Return a numbered UDP packet; each has another header checksum."""
-    packet = bytearray(ip4(struct.pack(">I", number).ljust(size, b"u"), proto=17))
-    packet[4:6] = struct.pack(">H", number & 0xffff)
-    return eth(bytes(packet))
+    packet = ip4(struct.pack(">I", number).ljust(size, b"u"), proto=17)
+    return eth(packet[:4] + struct.pack(">H", number & 0xffff) + packet[6:])
 
 
 def udp6(number, size=30):
@@ -64,6 +58,11 @@ def change(wire, *options):
     """Change the qdisc with tc."""
     subprocess.run(["tc", "qdisc", "change", "dev", wire.tx_dev, "root", "hpcc",
                     *(str(o) for o in options)], check=True)
+
+
+def mark_above(wire, kmax, *options):
+    """Let the qdisc mark all ECN-capable packets from this queue length on, and drop no others."""
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", kmax, "knonect", LIMIT, *options)
 
 
 def hold(wire, length):
@@ -141,13 +140,12 @@ def group_chance(wire, pmax):
     for length in (0, KMIN // 2, KMIN, 1500000, 2000000, 2500000, KMAX, 5000000):
         for attempt in range(TRIES):
             marks, mean, bound = share(wire, length, float(pmax))
-            print(f"queue {length}: {marks} marks of {PROBES}, "
-                  f"formula {mean:.1f} +- {bound:.1f}", file=sys.stderr)
+            what = f"queue {length}: {marks} marks of {PROBES}, formula {mean:.1f} +- {bound:.1f}"
+            print(what, file=sys.stderr)
             if abs(marks - mean) <= bound + 1e-6:
                 break
             if attempt == TRIES - 1:
-                WRONG.append(f"queue {length}: {marks} marks, wanted {mean:.1f}"
-                             f" +- {bound:.1f}, {TRIES} times in a row")
+                WRONG.append(f"{what}, {TRIES} times in a row")
 
 
 def group_edges(wire):
@@ -182,9 +180,9 @@ def ip_cases():
     yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12)))
     yield "IPv6", eth(ip6(seg6()))
     yield "IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING]))
-    for number, tags in enumerate(([(0x8100, 5)], [(0x88a8, 9), (0x8100, 5)], [(0x8100, 5)] * 4)):
+    for tags in [(0x8100, 5)], [(0x88a8, 9), (0x8100, 5)], [(0x8100, 5)] * 4:
         yield f"IPv4, {len(tags)} tags", eth(ip4(seg4()), tags=tags)
-        yield f"IPv6, {len(tags)} tags {number}", eth(ip6(seg6()), tags=tags)
+        yield f"IPv6, {len(tags)} tags", eth(ip6(seg6()), tags=tags)
     yield "UDP", udp4(7)
     yield "UDP6", udp6(7)
     yield "fragment", eth(ip4(bytes(64), proto=17, frag=0x2010))
@@ -193,17 +191,13 @@ def ip_cases():
     yield "only a header 6", eth(ip6(b"", proto=59))
     yield "later lengths wrong", eth(ip4(bytes(20), total=500))
     # The other bits of the field stay unchanged: here they are all ones.
-    frame = bytearray(eth(ip4(seg4())))
-    frame[15] = 0xfc
-    yield "IPv4 DSCP", bytes(frame)
-    frame = bytearray(eth(ip6(seg6())))
-    frame[14:18] = bytes([0x6f, 0xcf, 0xff, 0xff])
-    yield "IPv6 class and label", bytes(frame)
+    yield "IPv4 DSCP", eth(ip4(seg4(), tos=0xfc))
+    yield "IPv6 class and label", eth(ip6(seg6(), tos=0xfc, label=0xfffff))
 
 
 def group_headers(wire):
     """Every kind of IP packet is sent with every ECN field through a queue that marks all ECN-capable packets."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", LIMIT)
+    mark_above(wire, 1000)
     sent = [(f"{name}, ECN {ecn}", with_ecn(frame, ecn))
             for name, frame in ip_cases() for ecn in (NOT_ECT, ECT1, ECT0, CE)]
     before = wire.stats()
@@ -214,16 +208,14 @@ def group_headers(wire):
         expect(name, there.hex(), want.hex())
     counted(wire, before, marked=len(sent) // 2, marked_kmax=len(sent) // 2, mark_failed=0, drop_knonect=0)
     # A wrong checksum stays wrong by the same difference.
-    frame = bytearray(with_ecn(udp4(1), ECT0))
-    frame[24] ^= 1
-    want = bytearray(with_ecn(udp4(1), CE))
-    want[24] ^= 1
-    expect("wrong checksum", behind(wire, 1000, [bytes(frame)]), [bytes(want)])
+    frame, want = (frame[:24] + bytes([frame[24] ^ 1]) + frame[25:]
+                   for frame in (with_ecn(udp4(1), ECT0), with_ecn(udp4(1), CE)))
+    expect("wrong checksum", behind(wire, 1000, [frame]), [want])
 
 
 def group_odd(wire):
     """For frames without an ECN field only the limit applies, and unreadable frames stay unchanged."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", 1000)
+    mark_above(wire, 1000, "knonect", 1000)
     ect4, ect6 = with_ecn(udp4(1), ECT0), with_ecn(udp6(1), ECT0)
     none = [eth(bytes(28), 0x0806), eth(ip4(seg4()), 0x88b5), eth(ip4(seg4()), tags=[(0x8100, 5)] * 5)]
     bad = [eth(b"\x52" + ect4[15:], 0x0800), eth(b"\x44" + ect4[15:], 0x0800),
@@ -235,16 +227,13 @@ def group_odd(wire):
     before = wire.stats()
     got = behind(wire, 1000, none + bad + tagged)
     # A receiver drops frames with no space for a tag and the type behind it.
-    want = none + bad + tagged[6:]
-    expect("arrived", len(got), len(want))
-    for sent, there in zip(want, got):
-        expect("odd packet", there.hex(), sent.hex())
+    expect("odd packets", [there.hex() for there in got], [sent.hex() for sent in none + bad + tagged[6:]])
     counted(wire, before, mark_failed=len(bad + tagged), marked=0, drop_knonect=0, drop_limit=0)
 
 
 def group_stamped(wire):
     """A packet gets both a mark and a record."""
-    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000, "knonect", LIMIT)
+    mark_above(wire, 1000)
     for what, frame in (("IPv4", eth(ip4(seg4()))), ("IPv6", eth(ip6(seg6()))),
                         ("QinQ", eth(ip4(seg4()), tags=[(0x88a8, 9), (0x8100, 5)]))):
         for length, ecn in ((0, ECT0), (1000, CE)):
@@ -261,9 +250,7 @@ def group_gso(wire, split):
         pos = tcp_offset(frame)
         head = pos + (frame[pos + 12] >> 4) * 4
         # The bytes of two segments in front are below kmax, those of three are above.
-        kmax = 1000 + 2 * (1000 + head + OVERHEAD)
-        change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "pmax", 0,
-               "kmax", kmax if split == "split" else 1000, "knonect", LIMIT)
+        mark_above(wire, 1000 + 2 * (1000 + head + OVERHEAD) if split == "split" else 1000, "pmax", 0)
         hold(wire, 1000)
         wire.send_gso(frame, 1000)
         got = arrivals(wire)

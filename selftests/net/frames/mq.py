@@ -1,17 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Frames through a port of several queues with the qdisc "hpcc".
-
-mq.py TX RX GROUP [ARG...]      TX and RX are NAMESPACE:DEVICE
-
-Exit status 1 and a line for each difference.
-"""
+"""For mq.sh: frames through a port of several queues with the qdisc "hpcc"."""
 
 import itertools
-import json
 import os
 import socket
-import subprocess
 import time
 
 from lib.frames import OVERHEAD, THREE, check_stamped, expect, from_host, main
@@ -30,9 +23,7 @@ def frame_from(host, ecn=0):
 
 def sent_by(wire):
     """Return {handle: packets that its qdisc sent}."""
-    out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", wire.tx_dev], check=True,
-                         capture_output=True).stdout
-    return {q["handle"]: q["hpcc"]["tx_packets"] for q in json.loads(out) if q["kind"] == "hpcc"}
+    return {q["handle"]: q["hpcc"]["tx_packets"] for q in wire.qdiscs()}
 
 
 def loads(wire, what, count):
@@ -96,33 +87,26 @@ def send_to(wire, minor, ecn=0):
     wire.send(frame_from(minor, ecn))
 
 
-def fill(wire):
-    """Send three frames to each class: the first leaves at once, and two are queued."""
-    for minor in (1, 1, 1, 2, 2, 2):
-        send_to(wire, minor)
-
-
-def behind(found):
-    """Return the number of frames queued behind each one, by its record."""
-    return [load[4] / NS for load in found]
+def fill(wire, count, ecn=0):
+    """Send `count` frames to each class: the first leaves at once, and the others are queued."""
+    for minor in [1] * count + [2] * count:
+        send_to(wire, minor, ecn)
 
 
 def group_fill(wire):
     """Queue one frame in each class, for the shell script to look at."""
-    for minor in (1, 1, 2, 2):
-        send_to(wire, minor)
+    fill(wire, 2)
 
 
-def group_qlen_of_all(wire):
+def group_qlen_of_all(wire, *want):
     """qlen includes the frames that wait in the other class."""
-    fill(wire)
-    expect("queue", behind(loads(wire, "frame", 6)), [0, 2, 3, 2, 1, 0])
+    fill(wire, 3)
+    expect("queue", [load[4] / NS for load in loads(wire, "frame", 6)], list(want) or [0, 2, 3, 2, 1, 0])
 
 
 def group_qlen_of_each(wire):
     """qlen does not include the frames that wait in the other class."""
-    fill(wire)
-    expect("queue", behind(loads(wire, "frame", 6)), [0, 0, 1, 1, 0, 0])
+    group_qlen_of_all(wire, 0, 0, 1, 1, 0, 0)
 
 
 def marks_of(wire, count, marks):
@@ -139,8 +123,7 @@ def marks_of(wire, count, marks):
 def group_marks_by_all(wire):
     """With K_min = K_max = 600 bytes the fourth queued frame finds more, in any class, whatever was queued before."""
     for turn in range(4):
-        for minor in (1, 1, 1, 2, 2, 2):
-            send_to(wire, minor, ecn=2)
+        fill(wire, 3, ecn=2)
         marks = {}
         marks_of(wire, 6, marks)
         # Class 1 finds 0, 0 and 1 frames, class 2 finds 2, 2 and 3.

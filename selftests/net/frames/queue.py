@@ -83,8 +83,7 @@ def group_during(wire, count, size, *command):
 
 
 def group_latency(wire):
-    """Two frames of 1000 bytes: print how long after the first one's ts each
-    arrived, in ns, modulo 2^20 and less what the port adds to ts."""
+    """Print when each of two frames of 1000 bytes arrived after the first one's ts, less what the port adds to ts."""
     warm_up(wire)
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt, payload=bytes(934))))

@@ -14,8 +14,7 @@ from lib.tracepoint import Tracepoint
 
 def untouched_cases():
     """Yield (name, frame, reason counted for it)."""
-    full = eth(ip4(seg4()))
-    head = full[:-100]
+    head = eth(ip4(seg4()))[:-100]
     yield "ARP", eth(bytes(28), 0x0806), "not_tcp"
     yield "802.3", eth(bytes(46), 46), "not_tcp"
     yield "UDP", eth(ip4(bytes(50), proto=17)), "not_tcp"
@@ -49,16 +48,13 @@ def untouched_cases():
     yield "data offset 4", eth(ip4(seg4(doff=4))), "malformed"
     yield "data offset beyond", eth(ip4(seg4(payload=b"", doff=15))), "malformed"
     for length in (0, 1, 2, 3, 5, 11, 13, 27, 29, 44, 255):
-        yield (f"option length {length}",
-               eth(ip4(seg4(options=request([FREE] * 3, length=length)))),
-               "malformed")
+        yield f"option length {length}", eth(ip4(seg4(options=request([FREE] * 3, length=length)))), "malformed"
     yield "cut option", eth(ip4(seg4(options=bytes([1, 1, 1, KIND])))), "malformed"
     yield "15 hops", eth(ip4(seg4(options=request(hops=15, slots=[FREE])))), "full"
     for length in range(14, len(head)):
         yield f"frame cut at {length}", head[:length], "malformed"
         if length >= 34:
-            cut = ip4(seg4(), total=length - 14)[:length - 14]
-            yield f"packet cut at {length}", eth(cut), "malformed"
+            yield f"packet cut at {length}", eth(ip4(seg4(), total=length - 14)[:length - 14]), "malformed"
 
 
 def all_untouched(wire, cases):
@@ -90,7 +86,7 @@ def stamped_cases():
     yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20), THREE
     yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12))), THREE
     yield "IPv6", eth(ip6(seg6())), THREE
-    yield ("IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])), THREE)
+    yield "IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])), THREE
     yield "VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)]), THREE
     yield "QinQ", eth(ip6(seg6()), tags=two_tags), THREE
     for nops in range(12):
@@ -136,9 +132,7 @@ def group_stamped(wire):
         for i, raw in enumerate(got.words):
             if i != slot:
                 expect(f"{what}: slot {i}", raw.to_bytes(8, "big"), opt[4 + 8 * i:12 + 8 * i])
-    now = wire.stats()
-    count = len(list(stamped_cases()))
-    expect("stamped", now["stamped"] - stats["stamped"], count)
+    expect("stamped", wire.stats()["stamped"] - stats["stamped"], len(list(stamped_cases())))
 
 
 def group_wrong_checksum(wire):
@@ -150,23 +144,18 @@ def group_wrong_checksum(wire):
 
 def group_slots(wire):
     """An identity is written; the other phase, no slot and used slots leave the slots unchanged."""
-    opt = request(kind_of=IDENTIFY, hops=1, slots=[FREE])
-    frame = eth(ip4(seg4(options=opt)))
-    got = check_stamped("identify", frame, wire.through(frame), opt)
-    bps = wire.stats()["bandwidth"] * 8
-    expect("identity", got and got.identity(), (2, NODE, PORT, bps))
     before = wire.stats()
-    opt = request(hops=2, flags=1, slots=[FREE] * 3)
-    frame = eth(ip4(seg4(options=opt)))
-    got = check_stamped("phase", frame, wire.through(frame), opt)
-    expect("phase: slots", got and got.words, [0, 0, 0])
-    opt = request(hops=3)
-    frame = eth(ip4(seg4(options=opt)))
-    check_stamped("no slot", frame, wire.through(frame), opt)
-    opt = request(hops=3, slots=[record(1, 123, 456, 0), record(2, 123, 456, 4), record(3, 123, 456, 9)])
-    frame = eth(ip4(seg4(options=opt)))
-    got = check_stamped("full", frame, wire.through(frame), opt)
-    expect("full: slots", got and got.raw[4:], opt[4:])
+    full = [record(1, 123, 456, 0), record(2, 123, 456, 4), record(3, 123, 456, 9)]
+    for what, how in (("identify", {"kind_of": IDENTIFY, "hops": 1, "slots": [FREE]}),
+                      ("phase", {"hops": 2, "flags": 1, "slots": [FREE] * 3}), ("no slot", {"hops": 3}),
+                      ("full", {"hops": 3, "slots": full})):
+        opt = request(**how)
+        frame = eth(ip4(seg4(options=opt)))
+        got = check_stamped(what, frame, wire.through(frame), opt)
+        if what == "identify":
+            expect("identity", got and got.identity(), (2, NODE, PORT, before["bandwidth"] * 8))
+        else:
+            expect(f"{what}: slots", got and got.raw[4:], opt[4:])
     now = wire.stats()
     expect("phase counted", now["unstamped"]["phase"] - before["unstamped"]["phase"], 1)
     expect("full counted", now["unstamped"]["full"] - before["unstamped"]["full"], 2)
@@ -181,9 +170,7 @@ def group_backlog(wire):
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
     for _ in range(count):
         wire.send(frame)
-    loads = []
-    for _, got in receive_all(wire, count):
-        loads.append(check_stamped("burst", frame, got, opt).load())
+    loads = [check_stamped("burst", frame, got, opt).load() for _, got in receive_all(wire, count)]
     for i in range(1, len(loads)):
         expect(f"{i}: d(ts)", (loads[i][2] - loads[i - 1][2]) % 2 ** 20, wire_ns)
         expect(f"{i}: d(tx)", (loads[i][3] - loads[i - 1][3]) % 2 ** 20, wire_ns)
@@ -210,22 +197,18 @@ def group_late(wire):
         wire.send(frame)
     time.sleep(0.0005)
     wire.send(frame)
-    behind = []
-    for _, got in receive_all(wire, 6):
-        qlen = check_stamped("late", frame, got, opt).load()[4] << 4
-        behind.append(round(qlen / wire_ns, 1))
-    expect("packets behind", behind, [0, 3, 2, 1, 0, 0])
+    qlens = [check_stamped("late", frame, got, opt).load()[4] << 4 for _, got in receive_all(wire, 6)]
+    expect("packets behind", [round(qlen / wire_ns, 1) for qlen in qlens], [0, 3, 2, 1, 0, 0])
 
 
 def group_partial(wire):
     """Checksums that are computed after our qdisc are correct, for packets and for segments."""
     seg = dict(partial=True, payload=b"p" * 400)
     wire.checksum_offload(False)
-    for what, frame in (("IPv4", eth(ip4(seg4(**seg)))), ("IPv6", eth(ip6(seg6(**seg))))):
-        wire.send_gso(frame, 0)
+    for what, ip, tcp in ("IPv4", ip4, seg4), ("IPv6", ip6, seg6):
+        wire.send_gso(eth(ip(tcp(**seg))), 0)
         got = wire.receive()
-        sent = eth(ip4(seg4(payload=b"p" * 400))) if what == "IPv4" else eth(ip6(seg6(payload=b"p" * 400)))
-        check_stamped(f"{what} software", sent, got and got[1], THREE)
+        check_stamped(f"{what} software", eth(ip(tcp(payload=b"p" * 400))), got and got[1], THREE)
     wire.checksum_offload(True)
     frame = eth(ip4(seg4(**seg)))
     wire.send_gso(frame, 0)
@@ -316,8 +299,7 @@ def group_traced(wire):
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("traced", frame, wire.through(frame), opt).load()
-    full = eth(ip4(seg4(options=request([record(1, 123, 456)], hops=1))))
-    wire.through(full)
+    wire.through(eth(ip4(seg4(options=request([record(1, 123, 456)], hops=1)))))
     wire.through(eth(ip4(b"u" * 60, proto=17)))
     lines = tracepoint.lines()
     expect("results", [line["result"] for line in lines], ["written", "full"])
