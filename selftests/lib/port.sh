@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For scripts that test the qdisc hpcc on v0 in the namespace tx, which "links" of net.sh
-# creates. To be sourced after net.sh.
+# For KTAP scripts that test the qdisc hpcc on v0 in the namespace tx, which "links" of net.sh creates.
+
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "${BASH_SOURCE[0]}")/net.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
 
 add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
 # port [OPTION...]: create the links and the qdisc.
@@ -11,6 +17,18 @@ change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
 # Remove refcnt, which depends on the number of CPUs: it is one more than the number of the
 # device's queues, and a veth has a queue for each CPU.
 show() { tc -n tx qdisc show dev v0 root | sed 's/ refcnt [0-9]*//'; }
+
+# add_again: tc accepts the options that it shows.
+add_again()
+{
+	local first words
+
+	first=$(show)
+	read -r -a words <<<"${first#* root }"
+	tc -n tx qdisc del dev v0 root
+	add "${words[@]}"
+	expect again "$(show)" "$first"
+}
 
 # json EXPRESSION: print a Python expression of q, the qdisc hpcc in the output of tc -s -j.
 json()
@@ -28,13 +46,13 @@ WIRE=1024
 
 queue_frames() { "$HPCC_TOP/selftests/net/frames/queue.py" tx:v0 rx:v0 "$@"; }
 
-# burst COUNT: send frames back to back. Set TIME and SEQ to the arrival times and the
-# numbers of the frames, in the order of their arrival.
-burst()
+# frames_of GROUP ARG...: let queue.py send frames. Set TIME and SEQ to the arrival times and the
+# numbers or sources of the frames, in the order of their arrival.
+frames_of()
 {
 	local out time seq
 
-	out=$(queue_frames burst "$1" "$SIZE") || fail "$out"
+	out=$(queue_frames "$@") || fail "$out"
 	TIME=()
 	SEQ=()
 	while read -r time seq; do
@@ -42,6 +60,9 @@ burst()
 		SEQ+=("$seq")
 	done <<<"$out"
 }
+
+# burst COUNT: send frames back to back.
+burst() { frames_of burst "$1" "$SIZE"; }
 
 in_order()
 {
@@ -86,4 +107,30 @@ while_queued()
 	out=$(queue_frames during "$1" "$SIZE" "${@:2}") ||
 		fail "$out"
 	mapfile -t SEQ <<<"$out"
+}
+
+# changes OPTION...: change each option while 60 frames are queued: all arrive.
+changes()
+{
+	local option
+
+	for option; do
+		# shellcheck disable=SC2086
+		while_queued 60 tc qdisc change dev v0 root hpcc $option
+		arrived 60 "$option: arrived"
+		case "$option" in limit*) change limit 1mb ;; esac
+	done
+}
+
+# No packet waits, according to the counters of hpcc.
+no_backlog() { expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"; }
+
+MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
+
+memory_max() { echo "$1" 2>/dev/null >"$MEMORY"; }
+# Limit the memory of all ports to 1 MB, until the test ends.
+small_memory()
+{
+	defer memory_max "$(cat "$MEMORY")"
+	memory_max 1
 }

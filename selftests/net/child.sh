@@ -4,14 +4,8 @@
 # Another qdisc replaces hpcc's own queue (qdisc/core/child.c): it decides the order of packets,
 # and hpcc keeps the state of the link and stamps.
 
-# shellcheck source=selftests/lib/net.sh
-. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 # shellcheck source=selftests/lib/port.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
-
-need_root
-need_command python3 ip tc
-need_module sch_hpcc
 
 # child KIND [OPTION...]: add a qdisc KIND as the child of hpcc, in place of its queue.
 child()
@@ -28,40 +22,19 @@ setup()
 	child "$@"
 }
 
-frames()
-{
-	"$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"
-}
-
-# sources GROUP ARG...: fill TIME and SEQ with the times and sources of the frames that arrived.
-sources()
-{
-	local out time source
-
-	out=$(queue_frames "$@") || fail "$out"
-	TIME=() SEQ=()
-	while read -r time source; do
-		TIME+=("$time")
-		SEQ+=("$source")
-	done <<<"$out"
-}
+frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"; }
 
 # No packet waits, according to the counters of hpcc and of the child.
 empty()
 {
-	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
+	no_backlog
 	expect "all of them" "$(tc -n tx -s -j qdisc show dev v0 | python3 -c '
 import json, sys
 print({(q["backlog"], q["qlen"]) for q in json.load(sys.stdin)})')" "{(0, 0)}"
 }
 
 # between WHAT GOT LEAST MOST
-between()
-{
-	if [ "$2" -lt "$3" ] || [ "$2" -gt "$4" ]; then
-		fail "$1: $2, not $3 to $4"
-	fi
-}
+between() { (($2 >= $3 && $2 <= $4)) || fail "$1: $2, not $3 to $4"; }
 
 # ---- what tc shows, and refuses ----
 
@@ -127,29 +100,19 @@ test_latency()
 	expect "once more" "$(latency)" "$own"
 }
 
-test_stamped()
+# stamped KIND [OPTION...]: a port with this child stamps, with and without a rate.
+stamped()
 {
-	setup pfifo limit 1000
-	frames stamped
-	change rate 0
-	frames stamped
-	frames untouched
-}
-
-test_stamped_by_fq()
-{
-	setup fq
+	setup "$@"
 	frames stamped
 	change rate 0
 	frames stamped
 }
 
-test_qlen_is_what_waits_in_the_child()
-{
-	need_virtual_time
-	setup pfifo limit 1000
-	frames backlog
-}
+test_stamped() { stamped pfifo limit 1000; frames untouched; }
+test_stamped_by_fq() { stamped fq; }
+
+test_qlen_is_what_waits_in_the_child() { need_virtual_time; setup pfifo limit 1000; frames backlog; }
 
 test_segments()
 {
@@ -180,36 +143,27 @@ test_priorities()
 	need_virtual_time
 	port rate 10mbit limit 1mb
 	child prio
-	sources priorities 3 "$SIZE"
+	frames_of priorities 3 "$SIZE"
 	expect order "${SEQ[*]}" "1 2 2 2 1 1"
 	spaced $WIRE 1250000
 	empty
 }
 
-# turns ORDER: check the order of the first 11 frames of two sources. The second source sends
-# after the first one has sent all of its frames.
+# turns ORDER KIND [OPTION...]: check the order in which a child sends the first 11 frames of two sources. The second
+# source sends after the first one has sent all of its frames.
 turns()
 {
 	need_virtual_time
-	sources sources 6 "$SIZE" 1 2
+	setup "${@:2}"
+	change rate 10mbit
+	frames_of sources 6 "$SIZE" 1 2
 	expect arrived "${#SEQ[@]}" 12
 	expect order "${SEQ[*]:0:11}" "$1"
 	empty
 }
 
-test_fair_fq_codel()
-{
-	setup fq_codel quantum 1000
-	change rate 10mbit
-	turns "1 2 1 2 1 2 1 2 1 2 1"
-}
-
-test_fair_sfq()
-{
-	setup sfq quantum 1000
-	change rate 10mbit
-	turns "1 1 2 1 2 1 2 1 2 1 2"
-}
+test_fair_fq_codel() { turns "1 2 1 2 1 2 1 2 1 2 1" fq_codel quantum 1000; }
+test_fair_sfq() { turns "1 1 2 1 2 1 2 1 2 1 2" sfq quantum 1000; }
 
 # The second frame is 10 times the burst that tbf sends at once. So the child delays packets
 # while the link is free.
@@ -283,17 +237,11 @@ test_limit()
 	empty
 }
 
-MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
-
 # Packets in the child count with the least memory that they can use: at least 512 bytes each.
 test_memory()
 {
-	local max
-
 	links
-	max=$(cat "$MEMORY")
-	defer memory_max "$max"
-	memory_max 1
+	small_memory
 	add rate 10kbit limit 100mb
 	child pfifo limit 100000
 	SIZE=60 while_queued 3000 tc qdisc change dev v0 root hpcc rate 0
@@ -304,8 +252,6 @@ test_memory()
 	SIZE=60 burst 100
 	expect "once more" "${#SEQ[@]}" 100
 }
-
-memory_max() { echo "$1" >"$MEMORY"; }
 
 # queue_is OVERHEAD FILE: in the output of tc the queue of hpcc equals the queue of the child.
 queue_is()
@@ -347,54 +293,34 @@ test_graft_under_traffic()
 	empty
 }
 
-# The deletion of a child frees its packets, but not the packets that have started.
-test_ungraft_under_traffic()
+# freed KIND RATE LIMIT MOST COMMAND...: run a command that frees the packets in a child KIND, but not those that have
+# started: at most so many arrive, and then all that are sent later.
+freed()
 {
-	port rate 1mbit limit 1mb
-	child pfifo limit 1000
-	while_queued 60 tc qdisc del dev v0 parent 1:1
-	between arrived "${#SEQ[@]}" 1 59
+	# shellcheck disable=SC2086 # a list
+	{ port rate "$2" limit "$3"; child $1; }
+	while_queued 60 "${@:5}"
+	between arrived "${#SEQ[@]}" 1 "$4"
 	in_order
 	empty
 	pass 10
 	empty
 }
 
+test_ungraft_under_traffic() { freed "pfifo limit 1000" 1mbit 1mb 59 tc qdisc del dev v0 parent 1:1; }
 test_replace_under_traffic()
 {
-	port rate 1mbit limit 1mb
-	child pfifo limit 1000
-	while_queued 60 tc qdisc replace dev v0 parent 1:1 handle 3: bfifo
-	between arrived "${#SEQ[@]}" 1 59
-	pass 10
-	empty
+	freed "pfifo limit 1000" 1mbit 1mb 59 tc qdisc replace dev v0 parent 1:1 handle 3: bfifo
 }
-
-# The replacement of a qdisc below the child frees its packets; a full port accepts packets again.
-test_replace_below_the_child()
-{
-	port rate 1mbit limit 20kb
-	child prio
-	while_queued 60 tc qdisc replace dev v0 parent 2:2 handle 3: bfifo
-	between arrived "${#SEQ[@]}" 1 19
-	empty
-	pass 10
-	empty
-}
+# A full port accepts packets again.
+test_replace_below_the_child() { freed prio 1mbit 20kb 19 tc qdisc replace dev v0 parent 2:2 handle 3: bfifo; }
 
 test_change_under_traffic()
 {
-	local option
-
 	port rate 10mbit limit 1mb delay 5ms
 	child pfifo limit 1000
-	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" "overhead 256" \
-		      "overhead 0" "limit 2kb" "limit 1mb" "nostamp" "stamp"; do
-		# shellcheck disable=SC2086
-		while_queued 60 tc qdisc change dev v0 root hpcc $option
-		arrived 60 "$option: arrived"
-		case "$option" in limit*) change limit 1mb ;; esac
-	done
+	changes "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" "overhead 256" "overhead 0" \
+		"limit 2kb" "limit 1mb" nostamp stamp
 	empty
 }
 

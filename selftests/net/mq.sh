@@ -5,12 +5,8 @@
 # with four transmit queues, each with a qdisc "hpcc" below mq; and two HTB classes of one
 # link, each with a qdisc "hpcc". frames/mq.py sends frames, receives them and checks them.
 
-# shellcheck source=selftests/lib/net.sh
-. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
-
-need_root
-need_command python3 ip tc
-need_module sch_hpcc
+# shellcheck source=selftests/lib/port.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
 
 # cable: connect tx and rx by a device with four queues.
 cable()
@@ -48,8 +44,7 @@ classes()
 	cable
 	tc -n tx qdisc add dev v0 root handle 1: htb
 	for i in 1 2; do
-		tc -n tx class add dev v0 parent 1: classid "1:$i" htb rate "$rate" \
-			burst 1 cburst 1 quantum 1514
+		tc -n tx class add dev v0 parent 1: classid "1:$i" htb rate "$rate" burst 1 cburst 1 quantum 1514
 		tc -n tx qdisc add dev v0 parent "1:$i" handle "1$i:" hpcc "$@"
 	done
 }

@@ -5,19 +5,15 @@
 # stamped frames have the record that protocol.rst describes and a correct checksum. frames/stamp.py
 # builds, sends, receives and checks them; tshark also checks the checksums.
 
-# shellcheck source=selftests/lib/net.sh
-. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
-
-need_root
-need_command python3 ip tc
-need_module sch_hpcc
+# shellcheck source=selftests/lib/port.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
 
 # setup [OPTION...]: connect tx and rx, with the qdisc on the device of tx.
 setup()
 {
 	links
 	ip -n tx link set v0 arp off
-	tc -n tx qdisc add dev v0 root hpcc node 7 port 2 "$@"
+	add node 7 port 2 "$@"
 }
 
 frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"; }
@@ -63,7 +59,7 @@ test_offsets()
 	other "$ts" 0
 	other "$busy" 0
 	other "$ts" "$busy"
-	tc -n tx qdisc change dev v0 root hpcc rate 0 limit 2mb delay 3us
+	change rate 0 limit 2mb delay 3us
 	offset tx:v0 rx:v0
 	same "$TS" "$ts"
 	tc -n tx qdisc replace dev v0 root handle 9: hpcc node 7 port 2
@@ -93,8 +89,7 @@ test_clones()
 {
 	setup
 	tc -n tx qdisc del dev v0 root
-	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% ||
-		skip "needs netem"
+	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% || skip "needs netem"
 	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
 	frames clones
 }
@@ -113,7 +108,7 @@ test_gso_whole()
 {
 	setup
 	frames gso whole
-	tc -n tx qdisc change dev v0 root hpcc rate 1gbit no-split-gso
+	change rate 1gbit no-split-gso
 	frames gso whole
 }
 
@@ -122,17 +117,17 @@ test_gso_without_request()
 {
 	setup rate 0
 	frames gso_plain 1
-	tc -n tx qdisc change dev v0 root hpcc nostamp
+	change nostamp
 	frames gso_plain 1
-	tc -n tx qdisc change dev v0 root hpcc limit 4000b stamp
+	change limit 4000b stamp
 	frames gso_plain 3
-	tc -n tx qdisc change dev v0 root hpcc limit 1mb marking ldcp knonect 1mb
+	change limit 1mb marking ldcp knonect 1mb
 	frames gso_plain 5
-	tc -n tx qdisc change dev v0 root hpcc marking off rate 1gbit
+	change marking off rate 1gbit
 	frames gso_plain 5
-	tc -n tx qdisc change dev v0 root hpcc no-split-gso
+	change no-split-gso
 	frames gso_plain 1
-	tc -n tx qdisc change dev v0 root hpcc rate 0
+	change rate 0
 	frames gso_plain 1
 }
 
