@@ -38,7 +38,6 @@ def with_ecn(frame, ecn):
 
 
 def ecn_of(frame):
-    """Return the ECN field of a frame."""
     at = ip_offset(frame)
     return frame[at + 1] >> 4 & 3 if frame[at] >> 4 == 6 else frame[at + 1] & 3
 
@@ -55,7 +54,6 @@ def udp6(number, size=30):
 
 
 def change(wire, *options):
-    """Change the qdisc with tc."""
     subprocess.run(["tc", "qdisc", "change", "dev", wire.tx_dev, "root", "hpcc",
                     *(str(o) for o in options)], check=True)
 
@@ -107,7 +105,6 @@ def counted(wire, before, **want):
 # ---- groups ----
 
 def chance(queue, pmax):
-    """Return the marking probability by the formula."""
     if queue < KMIN:
         return 0
     if queue >= KMAX:

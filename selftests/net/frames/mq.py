@@ -73,7 +73,6 @@ def group_tx_goes_on(wire):
 
 
 def group_tx_of_each(wire):
-    """Each queue has a tx counter of its own."""
     due = {}
     for queue, load in one_by_one(wire, range(1, 25)):
         expect(f"tx of {queue}", load[3], due.get(queue, load[3]))

@@ -136,7 +136,6 @@ def group_stamped(wire):
 
 
 def group_wrong_checksum(wire):
-    """A checksum that was wrong stays wrong."""
     frame = bytearray(eth(ip4(seg4())))
     frame[-1] ^= 1
     check_stamped("wrong", bytes(frame), wire.through(bytes(frame)), THREE, False)
