@@ -14,6 +14,7 @@ import subprocess
 import time
 
 from .genl import Family
+from .kernel import load, users
 from .ktap import defer, expect
 from .tcp import bind_soon, let_go, set_cc
 
@@ -279,6 +280,23 @@ def same_ends():
         client.connect(("fe80::2", 5000, 0, here))
         ends.append((client, here, listener))
     return c, ends
+
+
+def joined(hosts, *what, **how):
+    """Connect both ends of a Pair or a Path. Return it, and both sockets."""
+    return (hosts, *hosts.connect(*what, **how))
+
+
+def expect_none(ns, *names):
+    """Fail unless these counters of a namespace are 0."""
+    counters = ns.counters()
+    expect("counters", {name: counters[name] for name in names if counters[name]}, {})
+
+
+def loaded_again(name="tcp_hpcc"):
+    """Load a module again for the tests that follow."""
+    if users(name) is None:
+        load(Netns(), name)
 
 
 def no_errors(pair):

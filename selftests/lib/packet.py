@@ -316,3 +316,10 @@ def ours_in(segments, kind=KIND):
 def data_segments(segments):
     """Return the segments with data."""
     return [seg for seg in segments if seg.payload]
+
+
+def sane_segments(sniffer, mtu=1500):
+    """Return the segments that a sniffer has recorded. Fail unless they are sane()."""
+    segments = sniffer.segments()
+    sane(segments, mtu)
+    return segments

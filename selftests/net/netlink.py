@@ -11,7 +11,7 @@ from lib.genl import Family, Refused, as_nobody, cookie, name_of
 from lib.held import HeldRead
 from lib.kernel import load, unload, virtual_time
 from lib.ktap import expect, expect_in, main
-from lib.net import Netns, Pair, same_ends
+from lib.net import Netns, Pair, joined, same_ends
 from lib.packet import ECHO, option
 from lib.path import Path
 from lib.peer import ETA, SCALE, T_NS, W_INIT, Flow, Link, near
@@ -32,16 +32,13 @@ def refused(what, number, call, **values):
 
 
 def test_unload_with_listeners():
-    """A listener does not keep the module loaded, and receives nothing after it is gone. This test
-    is the first because connections of other tests take minutes to end.
-    """
+    """A listener does not keep the module loaded. This test is first: connections of others take minutes to end."""
     ns = Netns()
     family = Family(ns, "hpcc")
     family.listen("events")
     expect("unload", unload(ns, 100), True)
     try:
-        Family(ns, "hpcc")
-        raise AssertionError("the family is still there")
+        expect("family", Family(ns, "hpcc"), None)
     except OSError as error:
         expect("family", error.errno, errno.ENOENT)
     finally:
@@ -54,8 +51,7 @@ def test_one_flow():
     """netlink shows a flow with the values of /proc/net/hpcc and of the tracepoint, over IPv4 and IPv6."""
     for version in 4, 6:
         tracepoint = Tracepoint("hpcc:hpcc_ack")
-        flow = Flow(version=version)
-        link = Link()
+        flow, link = Flow(version=version), Link()
         for _ in range(3):
             flow.round(link.step(9000, 0.8, 0.25))
         line, traced = flow.flow(), tracepoint.lines()[-1]
@@ -73,7 +69,7 @@ def test_one_flow():
         expect("its cookie", int(traced["cookie"]), cookie(flow.sock))
         near("eta", got["eta"], ETA * ONE)
         near("W_init", got["w-init"], W_INIT)
-        expect("flags", [name for name in ("receiver", "probes", "n") if name in got], [])
+        expect("flags", set(got) & {"receiver", "probes", "n"}, set())
         hop, = got["hop"]
         expect("hop", (hop["hop"], "quiet" in hop, "node" in hop), (1, False, False))
         near("u'", hop["u"], (0.8 + 0.25) * ONE, 0.01)
@@ -90,26 +86,18 @@ def test_since_when():
     def held():
         return [hop.get("held") for hop in family.get("flow-get", **name_of(flow.sock))["hop"]]
 
-    def rounds(seconds, of_a, of_b):
-        """Run round trips with pauses, because in virtual time only waiting takes time."""
-        begin = time.monotonic()
+    # In virtual time only waiting takes time.
+    for what, tag, seconds, of_a, of_b, holder, least, most in (
+            ("the first", 2, 0.5, 0.9, 0.3, 0, 300000, 600000), ("the second", 2, 0.2, 0.2, 0.5, 1, 100000, 250000),
+            ("another link", 3, 0.1, 0.2, 0.5, 1, 1, 120000)):
+        b.tag, begin = tag, time.monotonic()
         while time.monotonic() < begin + seconds:
             flow.round(a.step(9000, of_a), b.step(9000, of_b))
             time.sleep(0.01)
-        first, second = held()
-        print("# held:", first, second)
-        return first, second
-
-    first, second = rounds(0.5, 0.9, 0.3)
-    expect("the other", second, None)
-    expect_in("held", first, 300000, 600000)
-    first, second = rounds(0.2, 0.2, 0.5)
-    expect("no longer", first, None)
-    expect_in("held", second, 100000, 250000)
-    b.tag += 1
-    first, second = rounds(0.1, 0.2, 0.5)
-    expect("no longer", first, None)
-    expect_in("another link", second, 1, 120000)
+        found = held()
+        print(f"# {what} held: {found}")
+        expect(f"{what}: the other", found[1 - holder], None)
+        expect_in(f"{what}: held", found[holder], least, most)
 
 
 def test_who_is_asked():
@@ -142,8 +130,7 @@ def test_who_is_asked():
 
 def test_mapped_addresses():
     """An IPv4 connection is found by its IPv4-mapped addresses, as IPv6 sockets have them."""
-    pair = Pair()
-    client, _ = pair.connect()
+    pair, client, _ = joined(Pair())
     mapped = {key: b"\0" * 10 + b"\xff" * 2 + value if "addr" in key else value
               for key, value in name_of(client).items()}
     family = Family(pair.c, "hpcc")
@@ -186,14 +173,11 @@ def test_owned():
 
 def test_bad_requests():
     """Unknown attributes, wrong lengths and malformed messages are refused, and later requests still work."""
-    pair = Pair()
-    client, server = pair.connect()
+    pair, client, server = joined(Pair())
     family = Family(pair.c, "hpcc")
     number, _ = family.commands["flow-get"]
-    for what, body in (("address of 3 bytes", family.encode("flow", {"laddr": bytes(3)})),
-                       ("address of 5 bytes", family.encode("flow", {"laddr": bytes(5)})),
-                       ("address of 15 bytes", family.encode("flow", {"raddr": bytes(15)})),
-                       ("address of 17 bytes", family.encode("flow", {"laddr": bytes(17)})),
+    for what, body in (*((f"address of {n} bytes", family.encode("flow", {end: bytes(n)}))
+                         for end, n in (("laddr", 3), ("laddr", 5), ("raddr", 15), ("laddr", 17))),
                        ("port of 1 byte", struct.pack("=HHBxxx", 5, 4, 5)),
                        ("cookie of 4 bytes", family.encode("flow", {"cookie": bytes(4)})),
                        ("read-only", family.encode("flow", {"w": 1})),
@@ -207,13 +191,11 @@ def test_bad_requests():
                 expect_in(what, error.number, 1, 133)
                 continue
             raise AssertionError(f"{what}: answered {found}")
-    family.send(family.id, struct.pack("=BBH", number, 1, 7), 0x300)
-    kind, message = next(family.messages())
-    expect("reserved bits", (kind, -struct.unpack_from("=i", message, 16)[0]), (2, errno.EINVAL))
-    for command in 0, 2, 3, 255:
-        family.send(family.id, family.genl(command), 4)
+    for what, body, flags, want in (("reserved bits", struct.pack("=BBH", number, 1, 7), 0x300, errno.EINVAL), *(
+            (f"command {command}", family.genl(command), 4, errno.EOPNOTSUPP) for command in (0, 2, 3, 255))):
+        family.send(family.id, body, flags)
         kind, message = next(family.messages())
-        expect(f"command {command}", (kind, -struct.unpack_from("=i", message, 16)[0]), (2, errno.EOPNOTSUPP))
+        expect(what, (kind, -struct.unpack_from("=i", message, 16)[0]), (2, want))
     expect("afterwards", len(family.dump("flow-get")), 1)
     transfer((client, server, pattern(10000)))
 
@@ -425,14 +407,13 @@ def test_flood():
 
 
 def test_modes():
-    """Flags and N show the configuration of a flow."""
     for knobs, flags in (({"carry": 1}, {"probes"}), ({"where": 1}, {"receiver"}), ({"n_flows": 0}, {"n"})):
         path = Path(switches=1, **knobs)
         ends = path.connect()
         for i in range(4):
             transfer((*ends, pattern(500000, i)))
         got, = Family(path.a, "hpcc").dump("flow-get")
-        expect(f"{knobs}", {name for name in ("receiver", "probes", "n") if name in got}, flags)
+        expect(f"{knobs}", set(got) & {"receiver", "probes", "n"}, flags)
         if "n" in flags:
             expect("N", got["n"], 1)
 

@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/local_out.c: how our options change outgoing segments: which segments get one,
-which do not, and that each packet stays valid.
-"""
+"""kmod/hpcc/hook/local_out.c: which outgoing segments get our options, and that each packet stays valid."""
 
 import itertools
 import socket
@@ -12,13 +10,14 @@ import time
 from lib.kernel import virtual_time
 from lib.ktap import Skip, cases, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet, no_errors
-from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN,
-                        Sniffer, data_segments, identity, option, ours_in, record, sane, syn_option)
+from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT,
+                        RST, SYN, Sniffer, data_segments, identity, option, ours_in, record,
+                        sane_segments, syn_option)
 from lib.peer import SCALE, Flow, Link, Peer
+from lib.routed import add_md5
 from lib.tcp import get_cc, pattern, tcp_info, transfer
 
 IPPROTO_MPTCP = 262
-TCP_MD5SIG = 14
 MPTCP_KIND, MD5_KIND, SACK_KIND = 30, 19, 5
 CAP_PROBES, CAP_INT, CAP_IFA = 0x04, 0x40, 0x80
 
@@ -36,8 +35,7 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
     client.close()
     server.close()
     for sniffer in sniffers:
-        segments = sniffer.segments()
-        sane(segments, mtu)
+        segments = sane_segments(sniffer, mtu)
         expect(f"timestamps in {what}", any(seg.option(8) for seg in segments), timestamps)
         expect(f"left to the device in {what}", any(seg.partial for seg in segments), offload)
         # The size of a burst depends on W and on the time between ACKs.
@@ -45,7 +43,7 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
             expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments), offload and cut)
         # A slow machine retransmits data that have arrived, which is reported by DSACK alone.
         data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
-        expect(f"data without FORWARD in {what}", [seg for seg in data if not seg.telemetry(FORWARD)], [])
+        expect(f"data without FORWARD in {what}", without_request(data), [])
         expect(f"slots in {what}", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
         expect(f"other segments with options in {what}",
                [seg for seg in ours_in(segments) if not seg.payload and not seg.flags & SYN], [])
@@ -54,10 +52,8 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
 
 @cases(ipv4=(4,), ipv6=(6,))
 def whole_connections(version):
-    """Run connections with and without offload and timestamps."""
-    for offload in True, False:
-        for timestamps in True, False:
-            whole_connection(version, offload, timestamps)
+    for offload, timestamps in itertools.product((True, False), repeat=2):
+        whole_connection(version, offload, timestamps)
 
 
 def test_mtu():
@@ -83,6 +79,10 @@ def test_scale_of_T():
         peer = Peer(base_rtt_ns=base_rtt_ns, host_mbps=100000).connected()
         peer.sock.send(bytes(1000))
         expect(f"scale for T = {base_rtt_ns} ns", peer.take().ours()[0].scale, scale)
+
+
+def without_request(segments):
+    return [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)]
 
 
 def test_both_ways():
@@ -144,27 +144,24 @@ def test_lost_ack():
 
 
 def test_lost_ack_beside_probes():
-    """The peer's TCP does not receive probes of INT and IFA. If it retransmits data, the last ACK before the probe was
-    lost. If that ACK carried the option, the host pauses the option in ACKs; otherwise it does not.
-    """
+    """A retransmission after a probe of INT or IFA pauses the option in ACKs only if the ACK before it carried one."""
     need_virtual_time()
-    for carrier, cap in (2, CAP_INT), (3, CAP_IFA):
-        for has_option in False, True:
-            peer = Peer(carrier=carrier).connected(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))
-            peer.send(option(FORWARD, [record(1, 100, 1)], 5, 1) if has_option else b"", bytes(1000))
-            expect("option in the ACK", any(seg.ours() for seg in peer.read_all(0.05)), has_option)
-            peer.sock.send(bytes(1000))
-            for seg in peer.read_all(0.01):
-                if len(seg.payload) == 1000:
-                    peer.acked = seg.seq + 1000
-            peer.send()
-            time.sleep(0.05)
-            counters = peer.ns.counters()
-            expect("probes", counters["int_sent"] + counters["ifa_sent"], 1)
-            peer.send(option(FORWARD, [record(1, 200, 1)], 5, 1), bytes(1000), seq=peer.seq - 1000)
-            answers = [bool(seg.ours()) for seg in peer.read_all(0.05) if seg.option(SACK_KIND)]
-            expect(f"carrier {carrier}: option in the answer", answers, [not has_option])
-            expect(f"carrier {carrier}: muted", peer.ns.counters()["muted"], int(has_option))
+    for (carrier, cap), has_option in itertools.product(((2, CAP_INT), (3, CAP_IFA)), (False, True)):
+        peer = Peer(carrier=carrier).connected(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))
+        peer.send(option(FORWARD, [record(1, 100, 1)], 5, 1) if has_option else b"", bytes(1000))
+        expect("option in the ACK", any(seg.ours() for seg in peer.read_all(0.05)), has_option)
+        peer.sock.send(bytes(1000))
+        for seg in peer.read_all(0.01):
+            if len(seg.payload) == 1000:
+                peer.acked = seg.seq + 1000
+        peer.send()
+        time.sleep(0.05)
+        counters = peer.ns.counters()
+        expect("probes", counters["int_sent"] + counters["ifa_sent"], 1)
+        peer.send(option(FORWARD, [record(1, 200, 1)], 5, 1), bytes(1000), seq=peer.seq - 1000)
+        answers = [bool(seg.ours()) for seg in peer.read_all(0.05) if seg.option(SACK_KIND)]
+        expect(f"carrier {carrier}: option in the answer", answers, [not has_option])
+        expect(f"carrier {carrier}: muted", peer.ns.counters()["muted"], int(has_option))
 
 
 def test_duplicate_of_a_stranger():
@@ -197,12 +194,11 @@ def test_both_ways_on_a_long_path():
         peer.sock.send(bytes(100))
         seg = peer.take()
         echoes += seg.telemetry(ECHO) is not None
-        forward = seg.telemetry(FORWARD)
-        if not forward:
+        if not (forward := seg.telemetry(FORWARD)):
             continue
         requests += 1
-        n = len(forward.words)
-        for hop in range((forward.flags & 7) * n + 1, min((forward.flags & 7) * n + n, 15) + 1):
+        n, first = len(forward.words), (forward.flags & 7) * len(forward.words) + 1
+        for hop in range(first, min(first + n, 16)):
             expect_in(f"hop {hop} was last asked", requests - asked[hop], 1, 11)
             asked[hop] = requests
     expect_in("hops asked last", min(asked.values()), requests - 11, requests)
@@ -244,10 +240,9 @@ def test_sack_blocks():
                                      (False, 2, 2), (False, 3, 1), (False, 4, 0)):
         what = f"{blocks} blocks, timestamps {timestamps}"
         peer = Peer(timestamps=timestamps).connected()
-        for block in range(blocks):
-            start = peer.seq + 1000 * (2 * (block + 1))
-            last = block == blocks - 1
-            peer.send(option(FORWARD, records, 5, 3, PROMPT) if last else b"", b"x" * 1000, seq=start)
+        for block in range(1, blocks + 1):
+            peer.send(option(FORWARD, records, 5, 3, PROMPT) if block == blocks else b"", b"x" * 1000,
+                      seq=peer.seq + 2000 * block)
         seg = peer.read_all(0.01)[-1]
         expect(f"blocks with {what}", len(seg.option(5)), 2 + 8 * min(blocks, 4 - timestamps))
         echo = seg.telemetry(ECHO)
@@ -261,8 +256,8 @@ def test_sack_blocks():
             peer.send(b"", b"x" * 1000)
         acks = peer.read_all(0.01)
         expect("SACK", acks[-1].option(5), None)
-        echoes = [ack.telemetry(ECHO) for ack in acks if ack.telemetry(ECHO)]
-        expect(f"rest after {what}", sum((echo.words for echo in echoes), []), words[room:])
+        echoes = [echo.words for ack in acks if (echo := ack.telemetry(ECHO))]
+        expect(f"rest after {what}", sum(echoes, []), words[room:])
 
 
 def test_loss_and_reordering():
@@ -273,15 +268,12 @@ def test_loss_and_reordering():
         pair.connect(listener)      # resolve the neighbour: the kernel sends only three solicitations
         for ns in (pair.c, pair.s):
             ns.tc("qdisc add dev eth0 root netem delay 100us loss 3% reorder 98% gap 5 limit 9999")
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect(listener)
+        sniffer, (client, server) = Sniffer(pair.s), pair.connect(listener)
         seen = False
         # In real time chance decides which of about 7 packets are lost.
         for _ in range(10):
             transfer((client, server, pattern(300000)), (server, client, pattern(200000, 5)))
-            segments = sniffer.segments()
-            sane(segments)
-            seen |= any(seg.option(5) for seg in segments if not seg.flags & SYN)
+            seen |= any(seg.option(5) for seg in sane_segments(sniffer) if not seg.flags & SYN)
             if seen and tcp_info(client)["retrans"]:
                 break
         expect("SACK seen", seen, True)
@@ -289,27 +281,23 @@ def test_loss_and_reordering():
         no_errors(pair)
 
 
-def set_md5(sock, addr):
-    """Set a key for a peer."""
-    key = b"secret"
-    raw = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton(addr))
-    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, raw + struct.pack("=BBHi80s", 0, 0, len(key), 0, key))
+def exchanged(client, server, sniffer):
+    """Send data both ways. Return all segments of the connection."""
+    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
+    return sane_segments(sniffer)
 
 
 def test_md5():
-    """A signature covers the header: hpcc does not agree on such a connection."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
     listener, client = pair.listen(), pair.c.socket()
     try:
-        set_md5(listener, pair.addr[0])
-        set_md5(client, pair.addr[1])
+        add_md5(listener, 4, pair.addr[0])
+        add_md5(client, 4, pair.addr[1])
     except OSError as error:
         raise Skip(f"no TCP-MD5: {error}") from error
     client, server = pair.connect(listener, client=client)
-    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
-    segments = sniffer.segments()
-    sane(segments)
+    segments = exchanged(client, server, sniffer)
     expect("unsigned", [seg for seg in segments if not seg.option(MD5_KIND)], [])
     expect("our options", ours_in(segments), [])
     expect("syn_no_room", pair.c.counters()["syn_no_room"], 1)
@@ -317,7 +305,6 @@ def test_md5():
 
 
 def mptcp_socket(ns):
-    """Return an MPTCP socket, or skip the test."""
     try:
         return ns.socket(4, IPPROTO_MPTCP)
     except OSError as error:
@@ -329,10 +316,7 @@ def test_mptcp():
     pair = Pair()
     sniffer = Sniffer(pair.s)
     client = mptcp_socket(pair.c)
-    client, server = pair.connect(pair.listen(proto=IPPROTO_MPTCP), client=client)
-    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
-    segments = sniffer.segments()
-    sane(segments)
+    segments = exchanged(*pair.connect(pair.listen(proto=IPPROTO_MPTCP), client=client), sniffer)
     expect("MPTCP", all(seg.option(MPTCP_KIND) for seg in segments if seg.flags & SYN), True)
     expect("our options", ours_in(segments), [])
 
@@ -342,13 +326,10 @@ def test_mptcp_meets_tcp():
     for mptcp_at_client in True, False:
         pair = Pair()
         sniffer = Sniffer(pair.s)
-        probe = mptcp_socket(pair.c)
-        client = probe if mptcp_at_client else pair.c.socket()
+        client = mptcp_socket(pair.c)
+        client = client if mptcp_at_client else pair.c.socket()
         listener = pair.listen(proto=0 if mptcp_at_client else IPPROTO_MPTCP)
-        client, server = pair.connect(listener, client=client)
-        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
-        segments = sniffer.segments()
-        sane(segments)
+        segments = exchanged(*pair.connect(listener, client=client), sniffer)
         synack = [seg for seg in segments if seg.flags & SYN][-1]
         expect("MPTCP", synack.option(MPTCP_KIND), None)
         carried = bool(ours_in([seg for seg in segments if not seg.flags & SYN]))
@@ -370,28 +351,21 @@ def test_vlan():
         client, server = pair.connect()
         transfer((client, server, pattern(100000)), (server, client, pattern(50000, 3)))
         for sniffer in inner, outer:
-            segments = sniffer.segments()
-            sane(segments)
-            expect("data without FORWARD",
-                   [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+            expect("data without FORWARD", without_request(sane_segments(sniffer)), [])
         expect("tags in frames", outer.vlan > 0, not offload)
         no_errors(pair)
 
 
 def test_mtu_shrinks():
-    """The MTU shrinks during the connection: no packet exceeds it from then on."""
     pair = Pair(offload=False, delay="50us", sample=0)
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
+    sniffer, (client, server) = Sniffer(pair.s), pair.connect()
     transfer((client, server, pattern(50000)))
     sniffer.segments()
     for ns in (pair.c, pair.s):
         ns.ip("link set eth0 mtu 1300")
-    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
-    segments = sniffer.segments()
-    sane(segments, 1300)
+    segments = exchanged(client, server, sniffer)
     expect("largest", max(seg.total for seg in segments), 1300)
-    expect("data without FORWARD", [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+    expect("data without FORWARD", without_request(segments), [])
     no_errors(pair)
 
 
@@ -403,55 +377,37 @@ def test_loopback():
         sniffer = Sniffer(ns, "lo")
         client, server = meet(ns.socket(version), ns.listen(host))
         transfer((client, server, pattern(1000000)), (server, client, pattern(300000, 4)))
-        segments = sniffer.segments()
-        sane(segments, 2 * 65535)
+        segments = sane_segments(sniffer, 2 * 65535)
         expect_in("largest", max(seg.total for seg in segments), 30000, 2 * 65535)
-        expect("data without FORWARD",
-               [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+        expect("data without FORWARD", without_request(segments), [])
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         server.close()
 
 
-def test_big_tcp():
-    """Super-packets beyond 64 KB carry telemetry; their length, if stated, is in a jumbo option."""
+@cases(big_tcp=(b"",), big_tcp_with_options=(bytes((0, 0, 1, 4, 0, 0, 0, 0)),))      # PadN
+def big_tcp(own):
+    """Super-packets beyond 64 KB carry telemetry, and a socket's own hop-by-hop options unchanged."""
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
         error = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
         if error.strip():
             raise Skip(f"no BIG TCP: {error.strip()}")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
+    sniffer, (client, server) = Sniffer(pair.s), pair.connect()
+    if own:
+        client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, own)
     transfer((client, server, pattern(3000000)))
-    segments = sniffer.segments()
-    sane(segments)
+    segments = sniffer.segments() if own else sane_segments(sniffer)
     no_errors(pair)
     if max(seg.total for seg in segments) < 1 << 16:
         raise Skip("no packet was beyond 64 KB")
-    expect("data without FORWARD", [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
-
-
-def test_big_tcp_with_options():
-    """The hop-by-hop options of a socket stay unchanged in a super-packet."""
-    own = bytes((0, 0, 1, 4, 0, 0, 0, 0))   # PadN
-    pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
-    for ns in (pair.c, pair.s):
-        error = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
-        if error.strip():
-            raise Skip(f"no BIG TCP: {error.strip()}")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, own)
-    transfer((client, server, pattern(3000000)))
-    data = data_segments(sniffer.segments())
-    if max(seg.total for seg in data) < 1 << 16:
-        raise Skip("no packet was beyond 64 KB")
-    first = (seg.packet[48 if seg.packet[42] == 0xc2 else 40:][1:8] for seg in data)
-    expect("options", set(first), {own[1:]})
-    no_errors(pair)
+    if own:
+        first = (seg.packet[48 if seg.packet[42] == 0xc2 else 40:][1:8] for seg in data_segments(segments))
+        expect("options", set(first), {own[1:]})
+    else:
+        expect("data without FORWARD", without_request(segments), [])
 
 
 def test_reset():
-    """A RST gets no option."""
     peer = Peer().connected()
     peer.send(option(FORWARD, [record(1, 5, 5)], 5, 1), b"x" * 100)
     peer.read_all(0.1)
@@ -475,7 +431,6 @@ def test_idle_segments():
 
 
 def test_zero_window_probe():
-    """A window probe gets no option."""
     peer = Peer(patient=False).connected()
     peer.window = 0
     peer.send()
@@ -493,8 +448,13 @@ def test_zero_window_probe():
 
 
 def asked(segments):
-    """Return for each data segment whether it carries a request."""
     return [bool({opt.type for opt in seg.ours()} & {FORWARD, IDENTIFY}) for seg in segments if seg.payload]
+
+
+def expect_all_ask(what, flow):
+    """Fail unless all data segments that the kernel sends now carry a request."""
+    found = asked(flow.run())
+    expect(f"{what}: all of {len(found)} ask", all(found) and bool(found), True)
 
 
 def requests(ns):
@@ -507,11 +467,9 @@ def test_sample():
     """A flow sends `sample` requests per T; but one on each segment at first, while U is above 1, and after an RTO."""
     need_virtual_time()
     for sample in 8, 1:
-        flow = Flow(sample=sample)
-        link = Link()
+        flow, link = Flow(sample=sample), Link()
         for turn in range(2):
-            all_of = asked(flow.run())
-            expect(f"round {turn}: all of {len(all_of)} ask", all(all_of) and bool(all_of), True)
+            expect_all_ask(f"round {turn}", flow)
             flow.echo(link.step(9000, 0.9))
         for _ in range(8):
             flow.round(link.step(9000, 0.9))
@@ -526,9 +484,8 @@ def test_sample():
             flow.echo(link.step(9000, 1.0, 0.5))
             flow.run()
         flow.echo(link.step(9000, 1.0, 0.5))
-        all_of = asked(flow.run())
+        expect_all_ask("while U is above 1", flow)
         expect_in("U", flow.flow()["U_permille"], 1001, 3000)
-        expect("all ask while U is above 1", all(all_of) and bool(all_of), True)
 
 
 def test_sample_of_classic():
@@ -549,8 +506,7 @@ def test_sample_of_classic():
     flow.echo(link.step(9000, 0.5))
     flow.echo(link.step(9000, 0.5))
     expect("returned", flow.cc(), "hpcc")
-    all_of = asked(flow.run())
-    expect("all ask", all(all_of) and bool(all_of), True)
+    expect_all_ask("after the return", flow)
 
 
 main()

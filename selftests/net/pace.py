@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/pace.c: the size of bursts and the departure times of segments, also if the device,
-the route or the application sets limits.
-"""
+"""kmod/common/pace.c: the size of bursts and the departure times of segments, and limits that others set."""
 
 import itertools
 import socket
@@ -10,7 +8,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Pair
+from lib.net import Pair, joined
 from lib.packet import Sniffer, data_segments
 from lib.path import Path
 from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, settle
@@ -31,8 +29,7 @@ def test_device_bound():
     """A packet keeps to the device's limit even if bursts may be longer: under ldcp, cubic, and ldcp again."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
     pair.c.ip("link set eth0 gso_max_segs 3", "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
-    sniffer = Sniffer(pair.c)
-    ends = pair.connect()
+    sniffer, ends = Sniffer(pair.c), pair.connect()
     for name in "ldcp", "cubic", "ldcp":
         set_cc(ends[0], name)
         expect(f"under {name}", largest(sniffer, pair, ends), 3)
@@ -40,16 +37,16 @@ def test_device_bound():
 
 def test_bound_is_given_back():
     """Each module removes its limit on bursts when the socket changes to another congestion control."""
-    pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2, ldcp={"fast_start": 0, "burst": 4})
-    pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
-    sniffer = Sniffer(pair.c)
-    ends = pair.connect()
-    found = {}
-    for name in "ldcp", "cubic", "ldcp", "reno":
-        set_cc(ends[0], name)
-        found[name] = largest(sniffer, pair, ends)
-    expect("ldcp", found["ldcp"], 4)
-    expect_in("others", min(found["cubic"], found["reno"]), 5, 64)
+    for cc, most in ("hpcc", 2), ("ldcp", 4):
+        pair = Pair(cc=(cc, cc), delay="200us", burst=2, ldcp={"fast_start": 0, "burst": 4})
+        pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
+        sniffer, ends = Sniffer(pair.c), pair.connect()
+        found = {}
+        for name in cc, "cubic", cc, "reno":
+            set_cc(ends[0], name)
+            found[name] = largest(sniffer, pair, ends)
+        expect(cc, found[cc], most)
+        expect_in("others", min(found["cubic"], found["reno"]), 5, 64)
 
 
 def test_first_segments():
@@ -68,9 +65,8 @@ def test_first_segments():
 
 
 def test_slow_handshake():
-    """A slow handshake, in which an ARP reply takes a second, gives a large T. This T does not delay data after the
-    first ACK. But if we have sent an ACK in the meantime, its TSval is the old departure time, and the data must not
-    leave before this time.
+    """The large T of a slow handshake does not delay data after the first ACK. But if we have sent an ACK meanwhile,
+    its TSval is the old departure time, and the data must not leave before this time.
     """
     need_virtual_time()
     for answers in False, True:
@@ -112,8 +108,7 @@ def test_first_segments_of_a_vrf():
 
 def test_rate_of_the_application():
     """The rate never exceeds SO_MAX_PACING_RATE: in the start, and with windows above and below one segment."""
-    pair = Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20})
-    client, server = pair.connect()
+    _, client, server = joined(Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20}))
     client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1000000)
     transfer((client, server, pattern(20 * MSS)))      # TCP does not pace the first ten segments
     began = time.monotonic()
@@ -126,12 +121,12 @@ def test_rate_of_the_application():
         flow.ack(1, marked)
         expect("a segment", len(flow.got(0.1 if virtual_time() else 0.3)), 1)
     expect_in("cw", flow.cw(), 1.2, 1.3)
-    left = time.monotonic()
+    left, patience_s = time.monotonic(), 0.1 if virtual_time() else 2
     flow.ack(1)
-    first = flow.read(0.1 if virtual_time() else 2)
+    first = flow.read(patience_s)
     flow.acked = first.seq + MSS
     flow.send()
-    second = flow.read(0.1 if virtual_time() else 2)
+    second = flow.read(patience_s)
     expect("segments", (bool(first), bool(second)), (True, True))
     expect_in("gap", time.monotonic() - left, MSS / 100000 * 0.5, MSS / 100000 * 1.2 if virtual_time() else 2)
 
@@ -148,8 +143,7 @@ def test_rate_of_the_application_while_W_grows():
     flow.round(link.step(9000, 1.0, 1.0))
     left, found = time.monotonic(), []
     for load in 0.9, 0.4, 0.9, 0.3, 0.9, 0.2, 0.9, 0.1:
-        seg = flow.take(0.1)
-        expect("a segment", seg is not None, True)
+        expect("a segment", flow.take(0.1) is not None, True)
         now = time.monotonic()
         found.append(now - left)
         left = now
@@ -190,13 +184,11 @@ def fq_path(cc, port, connections=2, **sysctls):
 
 def expect_order(path):
     """Fail unless fq held segments back until their departure times, and none of them overtook another."""
-    shown = path.a.qdiscs("right")
-    expect("throttled", shown[0]["throttled"] > 0, True)
+    expect("throttled", path.a.qdiscs("right")[0]["throttled"] > 0, True)
     expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
 
 
 def set_all(ends, *names):
-    """Set one congestion control after the other for all senders."""
     for name in names:
         for client, _ in ends:
             set_cc(client, name)
@@ -210,9 +202,7 @@ def send_all(ends, nbytes, names=()):
 
 
 def test_fq_sorts_by_departure_time():
-    """The departure time of the next segment stays behind those of queued segments when W changes,
-    when the socket leaves hpcc and comes back, and when telemetry stops and comes back.
-    """
+    """No segment overtakes when W changes, when the socket leaves hpcc and returns, or when telemetry does."""
     for T_us in 150, 300:
         path, ends = fq_path("hpcc", "hpcc rate 1gbit delay 20us node 1 port 2",
                              base_rtt_ns=T_us * 1000, host_mbps=1000)

@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The whole path: host, two or more switches, host. Every port is a sch_hpcc that shapes; the ports
-of switches write telemetry, those of hosts do not.
-"""
+"""The whole path: hosts and switches whose ports are sch_hpcc; the ports of switches write telemetry."""
 
 import socket
 import statistics
@@ -11,7 +9,8 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, expect_rate, main, need_virtual_time
-from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane
+from lib.net import joined
+from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane_segments
 from lib.path import MBPS, Path, uses_telemetry
 from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
@@ -22,8 +21,7 @@ def whole_way(version):
     path = Path(version, sample=0, max_stage=5)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit")
-    sniffer = Sniffer(path.b, "left")
-    client, server = path.connect()
+    sniffer, (client, server) = Sniffer(path.b, "left"), path.connect()
     transfer((client, server, pattern(300000)))
     flows = []
     goodput = goodput_mbps(client, server, 1000000, lambda: flows.append(path.a.flow(client)))
@@ -37,14 +35,11 @@ def whole_way(version):
     # W is a few packets, and U varies by the share of one of them
     if virtual_time():
         expect_in("U", statistics.median(flow["U_permille"] for flow in flows), 850, 1000)
-        expect_in("W / BT", statistics.median(flow["W"] for flow in flows) /
-                  (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
+        expect_in("W / BT", statistics.median(flow["W"] for flow in flows) / (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
     for node in 1, 2:
         expect(f"drops at {node}", path.port(node)["drops"], 0)
         expect_in(f"stamped at {node}", stamped[node], 900, 2000)
-    segments = sniffer.segments()
-    sane(segments)
-    filled = [seg.telemetry(FORWARD) for seg in segments if seg.telemetry(FORWARD)]
+    filled = [opt for seg in sane_segments(sniffer) if (opt := seg.telemetry(FORWARD))]
     expect("hops", {opt.hops for opt in filled}, {2})
     expect("records", {tuple(rec["hop"] for rec in opt.records) for opt in filled}, {(1, 2, 0)})
     path.no_errors()
@@ -55,15 +50,12 @@ def test_both_ways():
     for version in 4, 6:
         path = Path(version, sample=0)
         path.b.ask()
-        sniffer = Sniffer(path.b, "left")
-        client, server = path.connect()
+        sniffer, (client, server) = Sniffer(path.b, "left"), path.connect()
         both = []
 
         def send():
             transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
-            segments = sniffer.segments()
-            sane(segments)
-            both.extend(seg for seg in segments if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
+            both.extend(seg for seg in sane_segments(sniffer) if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
 
         send()
         until(lambda: len(both) >= 30 and uses_telemetry(path.a, 2) and uses_telemetry(path.b, links=2), send)
@@ -77,9 +69,7 @@ def test_both_ways():
 
 
 def test_bottleneck_moves():
-    """Another link becomes the slowest one: W follows it."""
-    path = Path()
-    client, server = path.connect()
+    path, client, server = joined(Path())
     goodput_mbps(client, server, 300000)
     for node, mbps in ((2, 250), (1, 125)):
         path.change(node, f"hpcc rate {mbps}mbit")
@@ -110,9 +100,7 @@ def test_path_changes():
 
 
 def test_T_far_from_the_rtt():
-    """T does not match the RTT, as in a network with other paths. A T that is too long costs no
-    goodput; one that is too short limits the window to W_init = B T, in whole segments.
-    """
+    """A T that is too long costs no goodput; one that is too short limits the window to W_init = B T."""
     need_virtual_time()
     for switches, rtt_ns in (1, 106000), (2, 142000):
         for times in 1 / 4, 1 / 2, 1, 4, 16, 64, 128:
@@ -135,8 +123,7 @@ def test_longer_than_an_option():
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
     goodput = goodput_mbps(client, server, 400000)
-    flow = path.a.flow(client)
-    expect("hops", flow["hops"], 5)
+    expect("hops", path.a.flow(client)["hops"], 5)
     until(lambda: len(path.a.links(client)) == 5, lambda: goodput_mbps(client, server, 300000))
     expect("links", path.a.links(client), {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
                                            for hop in range(1, 6)})
@@ -163,7 +150,6 @@ def test_both_ways_in_turns():
 
 
 def test_two_flows():
-    """Two flows share a link without drops."""
     path = Path()
     path.change(1, "hpcc rate 500mbit")
     one, two = path.connect(5001), path.connect(5002)
@@ -181,16 +167,12 @@ def test_loss():
     for version in 4, 6:
         path = Path(version)
         path.switches[0].tc("qdisc del dev right root",
-                            "qdisc add dev right root handle 1: netem loss 1% delay 20us "
-                            "reorder 99% gap 7",
+                            "qdisc add dev right root handle 1: netem loss 1% delay 20us reorder 99% gap 7",
                             f"qdisc add dev right parent 1:1 hpcc rate {MBPS}mbit node 1 port 2")
-        client, server = path.connect()
-        sniffer = Sniffer(path.a, "right")
+        (client, server), sniffer = path.connect(), Sniffer(path.a, "right")
         transfer((client, server, pattern(400000)), (server, client, pattern(200000, 2)))
-        segments = sniffer.segments()
-        sane(segments)
+        sacks = [seg for seg in sane_segments(sniffer) if seg.option(5)]
         expect("sent again", tcp_info(client)["retrans"] > 0, True)
-        sacks = [seg for seg in segments if seg.option(5)]
         expect("echo beside SACK", any(seg.telemetry(ECHO) for seg in sacks), True)
         expect("InCsumErrors", path.a.snmp("InCsumErrors") + path.b.snmp("InCsumErrors"), 0)
         # packets that netem reorders bypass its child
@@ -199,21 +181,13 @@ def test_loss():
 
 def test_telemetry_comes_and_goes():
     """When the switches stop stamping, the flow falls back to classic; when they stamp again, it returns."""
-    path = Path()
-    client, server = path.connect()
-    goodput_mbps(client, server, 300000)
-    until(lambda: uses_telemetry(path.a), lambda: goodput_mbps(client, server, 300000))
-    expect("mode", get_cc(client), "hpcc")
-    for node in 1, 2:
-        path.change(node, "hpcc nostamp")
-    goodput_mbps(client, server, 1000000)
-    until(lambda: get_cc(client) == "hpcc-classic", lambda: goodput_mbps(client, server, 300000))
-    expect("mode", get_cc(client), "hpcc-classic")
-    for node in 1, 2:
-        path.change(node, "hpcc stamp")
-    goodput_mbps(client, server, 300000)
-    until(lambda: uses_telemetry(path.a), lambda: goodput_mbps(client, server, 300000))
-    expect("mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
+    path, client, server = joined(Path())
+    for how, cc in ("stamp", "hpcc"), ("nostamp", "hpcc-classic"), ("stamp", "hpcc"):
+        for node in 1, 2:
+            path.change(node, f"hpcc {how}")
+        goodput_mbps(client, server, 1000000)
+        until(lambda: uses_telemetry(path.a) == (cc == "hpcc"), lambda: goodput_mbps(client, server, 300000))
+        expect("mode", (get_cc(client), path.a.flow()["mode"] == "telemetry"), (cc, cc == "hpcc"))
     counters = path.a.counters()
     expect("returns", counters["returns"], counters["fallbacks"] + counters["unseen_loss"])
     if virtual_time():
@@ -238,8 +212,7 @@ def test_nameless():
 def test_nameless_tags():
     """With identify off a port's tag is no hash that a sender could test; and it does not change."""
     path = Path(switches=1, sample=0)
-    sniffer = Sniffer(path.b, "left")
-    client, server = path.connect()
+    sniffer, (client, server) = Sniffer(path.b, "left"), path.connect()
     tags = {}
     for identify in "on", "off":
         for node in 1, 2, 3, 4:
@@ -252,15 +225,13 @@ def test_nameless_tags():
             tags[identify, node] = found.pop()
     expect("tags with and without a name", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
     # one of four may be equal by chance: in 1 of 64 runs
-    expect_in("tags that are the same", sum(tags["on", node] == tags["off", node]
-                                            for node in (1, 2, 3, 4)), 0, 1)
+    expect_in("tags that are the same", sum(tags["on", node] == tags["off", node] for node in (1, 2, 3, 4)), 0, 1)
 
 
 def test_now_and_then():
     """Messages are so far apart that no record can be compared with the last one: the flow does not fall back."""
     for sysctls in {}, {"carry": 1}:
-        path = Path(**sysctls)
-        client, server = path.connect()
+        path, client, server = joined(Path(**sysctls))
         transfer((client, server, pattern(300000)))
         gap = 70e-9 * path.a.flow()["T_ns"]
         for _ in range(40):
@@ -288,25 +259,19 @@ def test_peer_without_hpcc():
     """If only one end runs hpcc, no segment but the SYN has an option, and the data arrive."""
     for cc in ("hpcc", "cubic"), ("cubic", "hpcc"):
         path = Path(cc=cc)
-        sniffer = Sniffer(path.b, "left")
-        client, server = path.connect()
+        sniffer, (client, server) = Sniffer(path.b, "left"), path.connect()
         transfer((client, server, pattern(300000)), (server, client, pattern(300000, 1)))
-        segments = sniffer.segments()
-        sane(segments)
-        carried = ours_in(segments)
-        expect("segments with options", len(carried), 1 if cc[0] == "hpcc" else 0)
+        expect("segments with options", len(ours_in(sane_segments(sniffer))), int(cc[0] == "hpcc"))
         expect("stamped", path.port(1)["hpcc"]["stamped"] + path.port(2)["hpcc"]["stamped"], 0)
 
 
 def test_beside_cubic():
-    """A flow of another congestion control on the same links gets no options."""
     path = Path()
     sniffer = Sniffer(path.b, "left")
     ours, other = path.connect(5001), path.connect(5002, cc="cubic")
     transfer((*ours, pattern(400000)), (*other, pattern(400000, 1)))
-    segments = sniffer.segments()
-    sane(segments)
-    expect("options on the other", ours_in([seg for seg in segments if 5002 in (seg.sport, seg.dport)]), [])
+    found = ours_in(sane_segments(sniffer))
+    expect("options on the other", [seg for seg in found if 5002 in (seg.sport, seg.dport)], [])
     expect("mode", get_cc(ours[0]), "hpcc")
 
 

@@ -9,7 +9,7 @@ import time
 from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Pair
+from lib.net import Pair, joined
 from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffer, data_segments,
                         option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
@@ -23,7 +23,6 @@ NBYTES = 1000000
 
 
 def of_type(kind, segments):
-    """Return the segments whose first option of ours has this type."""
     return [seg for seg in segments if seg.ours() and seg.ours()[0].type == kind]
 
 
@@ -31,11 +30,9 @@ def test_on_the_wire():
     """Data use the whole MSS without an option; probes have their IP header fields, and pure ACKs answer them."""
     need_virtual_time()         # if a guest stands still, data carry requests from then on
     for version in 4, 6:
-        path = Path(version, carry=1)
-        client, server = path.connect()
-        level, name = ((socket.IPPROTO_IP, socket.IP_TOS) if version == 4 else
-                       (socket.IPPROTO_IPV6, socket.IPV6_TCLASS))
-        client.setsockopt(level, name, DSCP)
+        path, client, server = joined(Path(version, carry=1))
+        client.setsockopt(*((socket.IPPROTO_IP, socket.IP_TOS) if version == 4 else
+                            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)), DSCP)
         sniffers = Sniffer(path.a, "right"), Sniffer(path.b, "left")
         transfer((client, server, pattern(NBYTES)))
         expect("telemetry", uses_telemetry(path.a, hops=2), True)
@@ -43,7 +40,7 @@ def test_on_the_wire():
         expect("probes, both", path.a.counters()["probes_stopped"], 0)
         expect("no room", [ns.counters()["no_room"] for ns in path.hosts], [0, 0])
         path.no_errors()
-        sent, got = [[seg for seg in sniffer.segments()] for sniffer in sniffers]
+        sent, got = [sniffer.segments() for sniffer in sniffers]
         sane(got)
         to_b = [seg for seg in sent if seg.dport == 5000]
         data = data_segments(to_b)
@@ -64,8 +61,7 @@ def test_share():
     """On a slow link with a short RTT there is still one probe per 8 segments at most."""
     need_virtual_time()
     pair = Pair(mtu=576, qdisc="hpcc rate 1mbit delay 0us", host_mbps=1, carry=1, sample=8)
-    client, server = pair.connect()
-    sniffer = Sniffer(pair.s, "eth0")
+    (client, server), sniffer = pair.connect(), Sniffer(pair.s, "eth0")
     transfer((client, server, pattern(50000)))
     to_s = [seg for seg in sniffer.segments() if seg.dport == 5000]
     probes, data = of_type(FORWARD, to_s), data_segments(to_s)
@@ -96,16 +92,13 @@ def test_both_ways_under_loss():
                 path.switches[0].tc(
                     f"qdisc del dev {dev} root",
                     f"qdisc add dev {dev} root handle 1: netem limit 100000 loss {loss}%",
-                    f"qdisc add dev {dev} parent 1:1 hpcc rate {MBPS}mbit node 1 port {port} "
-                    f"delay 20us")
+                    f"qdisc add dev {dev} parent 1:1 hpcc rate {MBPS}mbit node 1 port {port} delay 20us")
             client, server = path.connect()
             transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(2 * NBYTES, 5)))
             again[loss, carry] = [[ns.snmp(name) for ns in path.hosts] for name in
                                   ("RetransSegs", "TcpExtTCPDSACKRecv", "TcpExtTCPTimeouts")]
-            print(f"# loss {loss} %, carry {carry}: sent again, for nothing, timeouts: "
-                  f"{again[loss, carry]}")
-            dropped[loss, carry] = [path.switches[0].qdiscs(dev)[0]["drops"]
-                                    for dev in ("right", "left")]
+            print(f"# loss {loss} %, carry {carry}: sent again, for nothing, timeouts: {again[loss, carry]}")
+            dropped[loss, carry] = [path.switches[0].qdiscs(dev)[0]["drops"] for dev in ("right", "left")]
             expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()], ["telemetry"] * 2)
             expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)
     expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
@@ -120,8 +113,7 @@ def test_without_sack():
     path = Path(carry=1)
     for ns in path.hosts:
         ns.sysctl("net.ipv4.tcp_sack", 0)
-    client, server = path.connect()
-    sniffer = Sniffer(path.a, "right")
+    (client, server), sniffer = path.connect(), Sniffer(path.a, "right")
     transfer((client, server, pattern(NBYTES)))
     until(lambda: uses_telemetry(path.a, hops=2), lambda: transfer((client, server, pattern(NBYTES))))
     expect("telemetry", uses_telemetry(path.a, hops=2), True)
@@ -136,10 +128,8 @@ def no_probes(packet):
 
 
 def test_probes_dropped():
-    """If probes are dropped, data carry requests, and telemetry continues."""
     need_virtual_time()
-    path = BoxPath(carry=1, change=no_probes)
-    client, server = path.connect()
+    path, client, server = joined(BoxPath(carry=1, change=no_probes))
     transfer((client, server, pattern(NBYTES)))
     counters = path.a.counters()
     expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 0))
@@ -164,8 +154,7 @@ def test_nothing_stamps():
 
 def test_first_flight():
     """After a pause one probe leaves in front of the first data, and no second one."""
-    path = Path(carry=1)
-    client, server = path.connect()
+    path, client, server = joined(Path(carry=1))
     sniffer = Sniffer(path.a, "right")
     for _ in range(3):
         time.sleep(0.2)
@@ -193,8 +182,7 @@ def test_wakes():
     need_virtual_time()
     rounds = []
     for carry in 0, 1:
-        flow = Flow(carry=carry, max_stage=5)
-        link = Link()
+        flow, link = Flow(carry=carry, max_stage=5), Link()
         settle(flow, link, W_INIT // 1024 + 10)
         if flow.run(1e-9 * T_NS):
             flow.echo(link.step(9000, 1.0, 1.0))
@@ -214,7 +202,6 @@ def test_wakes():
 
 
 def test_next_data_at_once():
-    """After a probe with PROMPT the data behind it are acknowledged at once."""
     peer = Peer(carry=1).connected(ASKS)
     for flags, soon in ((0, False), (PROMPT, True)):
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -232,14 +219,11 @@ def test_answers_are_limited():
     for version in 4, 6:
         peer = Peer(version=version).connected(ASKS)
         time.sleep(1e-9 * T_NS)
-        for ts in range(1, 101):
-            peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
-        answers = peer.read_all(0.1)
-        expect("answers", [seg.ours()[0].records[0]["ts"] for seg in answers], [1])
-        time.sleep(1e-9 * T_NS / 64)
-        peer.send(option(FORWARD, [record(1, 200, 5)], 0, 1))
-        answers = peer.read_all(0.1)
-        expect("answers", [seg.ours()[0].records[0]["ts"] for seg in answers], [200])
+        for times, want in (range(1, 101), 1), ((200,), 200):
+            for ts in times:
+                peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
+            expect("answers", [seg.ours()[0].records[0]["ts"] for seg in peer.read_all(0.1)], [want])
+            time.sleep(1e-9 * T_NS / 64)
         expect("taken in", peer.ns.counters()["forward_received"], 101)
 
 
@@ -265,8 +249,7 @@ def test_strangers_get_no_answer():
 
 def test_closed_window():
     """If the receiver does not read, TCP's own window probes continue, and ours stop."""
-    path = Path(carry=1, base_rtt_ns=100000)
-    client, server = path.connect()
+    path, client, server = joined(Path(carry=1, base_rtt_ns=100000))
     transfer((client, server, pattern(300000)))
     client.setblocking(False)
     for _ in range(100):
@@ -289,10 +272,8 @@ def test_closed_window():
 
 
 def test_cork():
-    """A probe does not release data that TCP holds back (TCP_CORK)."""
     for carry in 0, 1:
-        path = Path(carry=carry, base_rtt_ns=50000)
-        client, server = path.connect()
+        _, client, server = joined(Path(carry=carry, base_rtt_ns=50000))
         transfer((client, server, pattern(300000)))
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         began = time.monotonic()
@@ -305,8 +286,7 @@ def test_cork():
 
 def test_older_peer():
     """A peer may answer no probes, and send the records with its next ACK: telemetry works."""
-    flow = Flow(carry=1)
-    link = Link()
+    flow, link = Flow(carry=1), Link()
     for _ in range(20):
         flow.round(link.step(9000, 0.9))
     expect("mode", (flow.flow()["mode"], flow.flow()["probes"]), ("telemetry", 1))
@@ -316,8 +296,7 @@ def test_older_peer():
 def test_set_again():
     """A socket that leaves hpcc and returns has the same MSS as before, and uses probes."""
     need_virtual_time()
-    path = Path(carry=1)
-    client, server = path.connect()
+    path, client, server = joined(Path(carry=1))
     for name in "cubic", "hpcc":
         set_cc(client, name)
         transfer((client, server, pattern(NBYTES // 4)))

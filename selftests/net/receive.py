@@ -19,72 +19,56 @@ SND_WND = 228       # in struct tcp_info
 
 
 def send_window(sock):
-    """Return the window that the peer advertises, in bytes."""
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, SND_WND + 4)
     return struct.unpack_from("=I", raw, SND_WND)[0]
 
 
-def pair_of(cc, version=4, rmem=RMEM):
-    """Return two hosts with this W_init, and receive buffers of `rmem` bytes."""
+def connected(cc, version=4, rmem=RMEM):
+    """Connect two hosts with this W_init and receive buffers of `rmem` bytes. Return both sockets and the segments."""
     sysctls = {"host_mbps": MBPS, "base_rtt_ns": T_NS}
     pair = Pair(version, cc=cc, delay="100us", ldcp=sysctls, **sysctls)
     for ns in pair.c, pair.s:
         ns.sysctl("net.ipv4.tcp_rmem", f"4096 {rmem} 16777216")
-    return pair
+    sniffer, ends = Sniffer(pair.c), pair.connect()
+    pair.c.run("sleep", "0.01")
+    return ends, sniffer.segments()
 
 
 def most(version=4):
     """Return the largest window that may be advertised: twice W_init, or TCP's own window."""
-    pair = pair_of(("cubic", "cubic"), version)
-    ends = pair.connect()
-    pair.c.run("sleep", "0.01")
-    return max(2 * W_INIT, *map(send_window, ends)) + 4096
+    return max(2 * W_INIT, *map(send_window, connected(("cubic", "cubic"), version)[0])) + 4096
 
 
 def test_first_window():
     """Both ends open the window, for client and server."""
     for cc in "hpcc", "ldcp":
         for version in 4, 6:
-            pair = pair_of((cc, cc), version)
-            ends = pair.connect()
-            pair.c.run("sleep", "0.01")
-            for who, sock in zip(("client", "server"), ends):
+            for who, sock in zip(("client", "server"), connected((cc, cc), version)[0]):
                 expect_in(f"{who} may send, {cc}", send_window(sock), W_INIT - 4096, most())
 
 
 def test_before_data():
-    """The server opens the window before the client has sent any data."""
-    pair = pair_of(("hpcc", "hpcc"))
-    sniffer = Sniffer(pair.c)
-    client, _ = pair.connect()
-    pair.c.run("sleep", "0.01")
+    (client, _), segments = connected(("hpcc", "hpcc"))
     expect_in("client may send", send_window(client), W_INIT - 4096, most())
-    segments = sniffer.segments()
     expect("segments", len(segments), 4)        # the fourth is the ACK of the server
 
 
 def test_small_buffer():
     """If the receive buffer is too small the window is not opened, and no segment is sent for that."""
-    pair = pair_of(("hpcc", "hpcc"), rmem=131072)
-    sniffer = Sniffer(pair.c)
-    client, _ = pair.connect()
-    pair.c.run("sleep", "0.01")
+    (client, _), segments = connected(("hpcc", "hpcc"), rmem=131072)
     expect_in("client may send", send_window(client), 1, SYN_WINDOW)
-    expect("segments", len(sniffer.segments()), 3)
+    expect("segments", len(segments), 3)
 
 
 def test_peer_that_does_not_agree():
     """A connection in classic mode has TCP's own window."""
     windows = []
     for cc in ("cubic", "cubic"), ("cubic", "hpcc"), ("hpcc", "cubic"):
-        pair = pair_of(cc)
-        sniffer = Sniffer(pair.c)
-        client, server = pair.connect()
-        pair.c.run("sleep", "0.01")
+        (client, server), segments = connected(cc)
         windows.append((send_window(client), send_window(server)))
         # The window in a SYN-ACK is not scaled.
         expect_in(f"client may send, {cc}", windows[-1][0], 1, SYN_WINDOW)
-        expect("segments", len(sniffer.segments()), 3)
+        expect("segments", len(segments), 3)
         expect("established", tcp_info(client)["state"], 1)
     # On Linux 7.2 an active (connecting) socket starts with a receive window of more than 64 KB.
     expect("windows beside those of cubic alone", windows[1:], windows[:1] * 2)

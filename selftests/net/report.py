@@ -19,6 +19,7 @@ from lib.peer import T_NS, W_AI, W_INIT, Flow, Link, Peer, near, settle
 from lib.tcp import pattern, send_for, transfer
 
 FLOWS = 2               # the kind of record that states N
+ONE = W_INIT * 0.05     # W_ai of a single flow
 WANTS = syn_option(caps=CAP_TELEMETRY | CAP_REPORT)
 
 
@@ -43,7 +44,6 @@ def ask(peer, ts, wait_s=0.01):
 
 
 def test_who_asks():
-    """Only with n_flows 0 a host requests reports."""
     for n_flows, caps in (0, CAP_TELEMETRY | CAP_QUIET | CAP_REPORT), (100, CAP_TELEMETRY | CAP_QUIET):
         pair = Pair(n_flows=n_flows)
         sniffer = Sniffer(pair.c)
@@ -62,24 +62,20 @@ def test_told_beside_an_echo():
 
 
 def test_not_told():
-    """A peer that did not request reports gets none."""
     peer = Peer(n_flows=0).connected(syn_option(caps=CAP_TELEMETRY))
     expect("answer", ask(peer, 1000), ([ECHO], []))
     expect("report_sent", peer.ns.counters()["report_sent"], 0)
 
 
 def test_counts():
-    """N follows the number of flows that are active."""
     path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS)
     ends = [path.connect(port) for port in range(5000, 5007)]
     sniffer = Sniffer(path.a, "right")
     transfer(*[(client, server, pattern(300000)) for client, server in ends])
-    found = reports(seg for seg in sniffer.segments() if seg.sport >= 5000 and seg.sport < 5007)
-    expect("seven", max(found), 7)
+    expect("seven", max(reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)), 7)
     path.a.run("sleep", "0.05")     # more than two counting periods
     transfer((*ends[0], pattern(300000)), (*ends[1], pattern(300000)))
-    found = reports(seg for seg in sniffer.segments() if seg.sport >= 5000 and seg.sport < 5007)
-    expect("two of them later", found[-1], 2)
+    expect("two of them later", reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)[-1], 2)
     path.no_errors()
     expect("malformed", path.a.counters()["malformed_ignored"], 0)
     expect_in("report_received", path.a.counters()["report_received"], 1, 10000)
@@ -111,17 +107,14 @@ class Receiver(Peer):
         self.saved = {}
 
     def new(self, port):
-        """Open a connection from this port."""
         self.port = port
         self.accept(WANTS)
         self.save()
 
     def save(self):
-        """Save the state of the current connection."""
         self.saved[self.port] = self.seq, self.acked, self.sock
 
     def use(self, port):
-        """Continue with the connection of this port."""
         self.save()
         self.port = port
         self.seq, self.acked, self.sock = self.saved[port]
@@ -133,10 +126,7 @@ class Receiver(Peer):
 
 
 def test_late_ack():
-    """An ACK that leaves long after its data arrived may carry the arrival time, for example an ACK that TCP_QUICKACK
-    releases. On several CPUs a microsecond between arrival and ACK is enough. Such an ACK must not end a counting
-    period.
-    """
+    """An ACK that carries an arrival time long ago, as TCP_QUICKACK may release one, does not end a counting period."""
     need_virtual_time()
     peer = Receiver()
     for port in 7001, 7002, 7003:
@@ -193,7 +183,6 @@ class TwoWays(Receiver):
         self.by(0)
 
     def by(self, way):
-        """Use this device from now on. Return self."""
         self.way = way
         return self
 
@@ -220,38 +209,40 @@ def test_two_devices():
     expect("N by either device", (alone, left), ([[1]], [[1]]))
 
 
-def growth(flow, link, reported=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
-    """Return the growth of W in each round trip below eta."""
-    flow.round(link.step(9000, 1.0, 1.0))
+def growth(flow, link, reported=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS), hops=None):
+    flow.round(link.step(9000, 1.0, 1.0), hops=hops)
     settle(flow, link, 20000)
     flow.round(link.step(9000, 0.9, 0.0))
     last, grown = flow.round(link.step(9000, 0.9, 0.0))["Wc"], []
     for _ in range(rounds):
         if reported is not None:
             flow.send(reported)
-        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=next(rtts))["Wc"]
+        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=next(rtts), hops=hops)["Wc"]
         grown.append(now - last)
         last = now
     return grown
 
 
+def counting(**how):
+    """Return a flow that uses N and is always in a stage of growth."""
+    return Flow(n_flows=0, max_stage=255, **how)
+
+
+def expect_doubling(grown):
+    """Fail unless W_ai doubles per round trip, up to the share for four flows."""
+    for at, now in enumerate(grown):
+        near(f"growth {at} of {grown}", now, min(W_AI * 2 ** at, ONE / 4), 0.02)
+
+
 def test_W_ai_follows():
     """W_ai at most doubles per round trip, up to the share for N, and returns to the default without reports."""
-    one = W_INIT * 0.05
-    flow = Flow(n_flows=0, max_stage=255)
-    grown = growth(flow, Link(), report(4))
-    for at, want in enumerate(min(W_AI * 2 ** i, one / 4) for i in range(len(grown))):
-        near(f"growth {at}", grown[at], want, 0.02)
-    flow = Flow(n_flows=0, max_stage=255)
-    for grown in growth(flow, Link()):
+    expect_doubling(growth(counting(), Link(), report(4)))
+    for grown in growth(counting(), Link()):
         near("growth without reports", grown, W_AI, 0.02)
-    flow = Flow(n_flows=0, max_stage=255, host_mbps=10000)
-    near("of many", growth(flow, Link(), report(1000))[-1], 10 * W_INIT * 0.05 / 1000, 0.2)
+    near("of many", growth(counting(host_mbps=10000), Link(), report(1000))[-1], 10 * ONE / 1000, 0.2)
 
 
 class Distant(Flow):
-    """A peer that answers the SYN late."""
-
     def answer(self, *what):
         time.sleep(4e-9 * T_NS)
         return super().answer(*what)
@@ -262,32 +253,22 @@ def test_W_ai_while_the_rtt_falls():
     need_virtual_time()
     flow = Distant(n_flows=0, max_stage=255)
     rtts = (T_NS * (1.9 - 0.1 * at) * 1e-9 for at in range(9))
-    grown = growth(flow, Link(), report(4), rtts=rtts)
-    for at, want in enumerate(min(W_AI * 2 ** i, W_INIT * 0.05 / 4) for i in range(len(grown))):
-        near(f"growth {at} of {grown}", grown[at], want, 0.02)
+    expect_doubling(growth(flow, Link(), report(4), rtts=rtts))
 
 
 def test_old_report():
-    link = Link()
-    flow = Flow(n_flows=0, max_stage=255)
-    grown = growth(flow, link, report(1))
-    near("growth", grown[-1], W_INIT * 0.05, 0.02)
+    flow, link = counting(), Link()
+    near("growth", growth(flow, link, report(1))[-1], ONE, 0.02)
     for _ in range(50):
         flow.round(link.step(9000, 0.5, 0.4))
-    settle(flow, link, 20000)
-    flow.round(link.step(9000, 0.9, 0.0))
-    last = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
-    now = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
-    near("growth when it is old", now - last, W_AI, 0.02)
+    near("growth when it is old", growth(flow, link, rounds=1)[0], W_AI, 0.02)
 
 
 def test_another_bottleneck():
     """The sender uses N only while no hop has a larger u' than the last hop."""
-    for loads, want in ((0.5, 0.9), W_INIT * 0.05), ((0.9, 0.5), W_AI):
-        flow = Flow(n_flows=0, max_stage=255)
-        links = [Link(hop, tag=hop) for hop in (1, 2)]
-        flow.round(*[link.step(9000, 1.0, 1.0) for link in links])
-        for _ in range(5):
+    for loads, want in ((0.5, 0.9), ONE), ((0.9, 0.5), W_AI):
+        flow, links = counting(), [Link(hop, tag=hop) for hop in (1, 2)]
+        for _ in range(6):
             flow.round(*[link.step(9000, 1.0, 1.0) for link in links])
         for _ in range(2):
             flow.round(*[link.step(9000, load, 0.0) for link, load in zip(links, loads)])
@@ -301,25 +282,14 @@ def test_another_bottleneck():
 
 def test_unheard_last_hop():
     """The sender does not use N without a record of the last hop, for example with slots 1 and more than eight hops."""
-    flow = Flow(n_flows=0, max_stage=255)
-    link = Link()
-    flow.round(link.step(9000, 1.0, 1.0), hops=2)
-    settle(flow, link, 20000)
-    last = 0
-    for _ in range(9):
-        flow.send(report(1))
-        now = flow.round(link.step(9000, 0.9, 0.0), hops=2)["Wc"]
-        grown, last = now - last, now
-    near("growth", grown, W_AI, 0.02)
+    near("growth", growth(counting(), Link(), report(1), hops=2)[-1], W_AI, 0.02)
 
 
 def test_bad_reports():
     """Reports with N of 0 or 65535, other kinds or several records are ignored and counted."""
-    flow = Flow(n_flows=0, max_stage=255)
-    link = Link()
-    for reported in (report(0), report(65535), report(1 << 20), report(1, 4), report(1, 0), report(1, 15),
-                 report(1 << 59)):
-        flow.send(reported)
+    flow = counting()
+    for n, kind in (0, 2), (65535, 2), (1 << 20, 2), (1, 4), (1, 0), (1, 15), (1 << 59, 2):
+        flow.send(report(n, kind))
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 7)
     flow.send(report(1) + report(2))
     expect("twice", flow.ns.counters()["malformed_ignored"], 8)
@@ -330,13 +300,11 @@ def test_bad_reports():
     for kind in 1, 3:
         flow.send(report(1, kind))
     expect("receiver.c's", flow.ns.counters()["unagreed_ignored"], 2)
-    flow = Flow(n_flows=0, max_stage=255)
-    for grown in growth(flow, link, report(65535)):
+    for grown in growth(counting(), Link(), report(65535)):
         near("growth", grown, W_AI, 0.02)
 
 
 def test_not_asked():
-    """A REPORT that was not requested changes nothing."""
     for how in {}, {"n_flows": 0, "w_ai": 62}:
         flow = Flow(max_stage=255, **how)
         for grown in growth(flow, Link(), report(1)):
@@ -357,7 +325,6 @@ class Lie:
         return [packet]
 
     def change(self, opt, port):
-        """Return a REPORT with another N."""
         if opt[2] >> 5 != REPORT:
             return opt
         if port == 5000:

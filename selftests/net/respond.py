@@ -12,23 +12,21 @@ import time
 from lib import tshark
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.modprobe import write
 from lib.net import Netns
-from lib.packet import (ACK, ANSWERED, ECHO, FORWARD, IDENTIFY, KIND, NOP, PSH, RESPONSE, RST, SYN, Segment,
-                        Sniffer, addresses, eth, ip, option, packet_socket, record, tcp)
+from lib.packet import (ACK, ANSWERED, ECHO, FORWARD, FREE, IDENTIFY, KIND, MACS, NOP, PSH, RESPONSE, RST, SYN, Segment,
+                        Sniffer, addresses, eth, ip, ip_offset, option, packet_socket, qlen_value, record, tcp)
 from lib.path import Path
 from lib.peer import W_INIT, Flow
 from lib.routed import CONNTRACK, Routed, nft
 from lib.tcp import get_cc, pattern, transfer
 
-FREE = bytes(8)
-MACS = bytes.fromhex("020000000002020000000001")
 ENDS = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
 PACKET_OUTGOING, SO_BINDTODEVICE = 4, 25
 
 
 def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
           dscp=0, ends=None):
-    """Return a frame with a segment."""
     options = option(FORWARD, [FREE, FREE], 3, 1) if options is None else options
     options += NOP * (-len(options) % 4)
     ends = addresses(*ends or ENDS[version])
@@ -37,16 +35,10 @@ def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tag
                tags=[(0x8100, tag) for tag in tags], macs=macs)
 
 
-def write(path, text):
-    """Write a file."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
 class Port:
     """A device whose qdisc has a queue. The frames that it sends are lost, and those that it receives are recorded."""
 
-    def __init__(self, how="respond 1b", rate="1mbit"):
+    def __init__(self, how="respond 1b", rate="1mbit", queued=0):
         self.ns = Netns()
         self.ns.ip("link add v0 type veth peer name v1", "link set v1 up", "link set v0 up")
         self.ns.tc(f"qdisc add dev v0 root hpcc rate {rate} limit 10mb node 7 port 2 {how}")
@@ -55,6 +47,7 @@ class Port:
         for buffer in 32, 33:                   # SO_SNDBUFFORCE, SO_RCVBUFFORCE
             self.sock.setsockopt(socket.SOL_SOCKET, buffer, 1 << 27)
         self.sock.setblocking(False)
+        self.send(*[frame(sport=1, options=b"")] * queued)
 
     def source(self):
         """Return the source address of responses: the port's address with the local bit inverted."""
@@ -63,7 +56,6 @@ class Port:
         return bytes([own[0] ^ 2]) + own[1:]
 
     def change(self, how):
-        """Change the configuration of the qdisc."""
         self.ns.tc(f"qdisc change dev v0 root hpcc {how}")
 
     def send(self, *frames):
@@ -91,7 +83,6 @@ class Port:
             found.append(got)
 
     def stats(self, dev="v0"):
-        """Return the statistics of a qdisc."""
         return self.ns.port(dev)["hpcc"]
 
     def counts(self):
@@ -99,10 +90,9 @@ class Port:
         stats = self.stats()
         return [stats["responses" + name] for name in ("", "_held", "_lost", "_failed")]
 
-
-    def learn(self, vlan=""):
+    def learn(self, vlan="", dev="v0"):
         """Let the bridge know that the frames' destination is behind the port."""
-        self.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", "v0", "master", "static", *vlan.split())
+        self.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", dev, "master", "static", *vlan.split())
 
     def bridge(self, *more):
         """Make the device a port of a bridge, whose other port is v2. Return a socket on v3, the peer of v2."""
@@ -115,48 +105,44 @@ class Port:
 
 
 def host(number):
-    """Return the addresses of a flow from one of many senders."""
     return f"10.1.{number >> 8}.{number & 255}", ENDS[4][1]
 
 
 def of_request(*whatever, **how):
     """Return how many responses a frame causes at a long queue."""
-    port = Port()
-    port.send(*[frame(sport=1, options=b"")] * 2, frame(*whatever, **how))
+    port = Port(queued=2)
+    port.send(frame(*whatever, **how))
     return len(port.responses())
 
 
-def expected(version, source, tags=(), dscp=0, scale=3, hop=2):
-    """Return the expected response without checksums and record."""
+def expected(version, source, tags, dscp):
+    """Return the expected response of the second hop without checksums and record."""
     head = MACS[6:] + source + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags)
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, addr) for addr in reversed(ENDS[version]))
+    ends = addresses(*reversed(ENDS[version]))
     if version == 4:
         head += b"\x08\0" + struct.pack("!BBHIBBH", 0x45, dscp << 2, 52, 0x4000, 64, 6, 0) + ends
     else:
         head += b"\x86\xdd" + struct.pack("!IHBB", 6 << 28 | dscp << 22, 32, 6, 64) + ends
     return head + struct.pack("!HHIIBBHHH", 5000, 1000, 77, 1 << 20, 8 << 4, 0, 0, 0, 0) + \
-        bytes([KIND, 12, RESPONSE << 5 | scale, hop << 4])
+        bytes([KIND, 12, RESPONSE << 5 | 3, 2 << 4])
 
 
 def without_checksums(got, version):
     """Return a response without checksums and record, to compare with expected()."""
-    ip = len(got) - 32 - (20 if version == 4 else 40)
-    tcp = len(got) - 32
-    got = got[:tcp + 16] + bytes(2) + got[tcp + 18:-8]
-    return got[:ip + 10] + bytes(2) + got[ip + 12:] if version == 4 else got
+    at = len(got) - 32
+    got = got[:at + 16] + bytes(2) + got[at + 18:-8]
+    return got[:at - 10] + bytes(2) + got[at - 8:] if version == 4 else got
 
 
 def test_bytes():
     """Every byte of a response is as expected, over IPv4 and IPv6, with and without VLAN tags."""
     for version in 4, 6:
         for tags, dscp in ((), 0), ((5,), 46), ((0x6005, 7), 0):
-            port = Port()
-            port.send(frame(sport=1, options=b""), frame(version, tags=tags, dscp=dscp))
-            port.send(*[frame(sport=2, options=b"", size=978)] * 3)
-            got = port.responses()
-            expect("responses", len(got), 0)        # the first packet is on the link, and not queued
-            port.send(frame(version, tags=tags, dscp=dscp))
+            port, request = Port(queued=1), frame(version, tags=tags, dscp=dscp)
+            others = [frame(sport=2, options=b"", size=978)] * 3
+            port.send(request, *others)
+            expect("responses", port.responses(), [])       # the first packet is on the link, and not queued
+            port.send(request)
             got = port.responses()
             expect("responses", len(got), 1)
             expect("bytes", without_checksums(got[0], version).hex(), expected(version, port.source(), tags, dscp).hex())
@@ -164,13 +150,9 @@ def test_bytes():
             expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
             rec = seg.ours()[0].records[0]
             expect("hop", rec["hop"], 2)
-            # The queue holds four packets, one of them of this size; a bit takes 1000 ns, and a
-            # unit of qlen is 8 ns.
-            wire = sum(len(one) + 24 for one in [frame(version, tags=tags)] +
-                       [frame(sport=2, options=b"", size=978)] * 3)
-            exp, mant = rec["qlen"] >> 8, rec["qlen"] & 255
-            units = (mant | 256) << exp - 1 if exp else mant
-            expect_in("queue", units * 8 / (wire * 8000), 0.99, 1.01)
+            # The queue holds four packets; a bit takes 1000 ns, and a unit of qlen is 8 ns.
+            wire = sum(len(one) + 24 for one in (request, *others))
+            expect_in("queue", qlen_value(rec["qlen"]) * 8 / (wire * 8000), 0.99, 1.01)
             expect("statistics", port.counts(), [1, 0, 0, 0])
             # the request is forwarded, and its record has the time of departure
             expect("no loss", port.stats()["drop_limit"], 0)
@@ -178,12 +160,12 @@ def test_bytes():
 
 def test_which():
     """A port responds to load requests on segments with an ACK, and to no other packets."""
-    expect("FORWARD", of_request(), 1)
-    expect("FORWARD without slots", of_request(options=option(FORWARD, [], 3, 1)), 1)
-    expect("FORWARD after 14 hops", of_request(options=option(FORWARD, [FREE], 3, 14)), 1)
-    expect("FORWARD without data", of_request(size=0, flags=ACK), 1)
-    expect("FORWARD behind an echo", of_request(options=option(ECHO, [record(1, 1, 1)], 3) +
-                                                option(FORWARD, [FREE], 3, 0)), 1)
+    for what, how in (("FORWARD", {}), ("without slots", {"options": option(FORWARD, [], 3, 1)}),
+                      ("after 14 hops", {"options": option(FORWARD, [FREE], 3, 14)}),
+                      ("without data", {"size": 0, "flags": ACK}),
+                      ("behind an echo", {"options": option(ECHO, [record(1, 1, 1)], 3) +
+                                          option(FORWARD, [FREE], 3, 0)})):
+        expect(what, of_request(**how), 1)
     for what, how in (("after 15 hops", {"options": option(FORWARD, [FREE], 3, 15)}),
                       ("IDENTIFY", {"options": option(IDENTIFY, [FREE], 3, 0)}),
                       ("ECHO", {"options": option(ECHO, [record(1, 1, 1)], 3)}),
@@ -213,18 +195,12 @@ def test_above_the_threshold_only():
     port.send(*[frame(sport=1, options=b"", size=926)] * 6)      # 1004 and 24 bytes each
     waits = port.stats()["qlen"]
     expect("queue", waits % 5, 0)
-    port.change(f"respond {waits}b")
-    port.send(frame())
-    expect("responses at the threshold", port.responses(), [])
-    port.change(f"respond {waits}b")
-    port.send(frame(sport=2))
-    expect("above it", len(port.responses()), 1)
-    port.change("respond 0")
-    port.send(frame(sport=3))
-    expect("switched off", port.responses(), [])
-    port.change("stamp")
-    port.send(frame(sport=4))
-    expect("stamp alone", port.responses(), [])
+    above = f"respond {waits}b"
+    for sport, what, how, want in ((1000, "at the threshold", above, 0), (2, "above it", above, 1),
+                                   (3, "switched off", "respond 0", 0), (4, "stamp alone", "stamp", 0)):
+        port.change(how)
+        port.send(frame(sport=sport))
+        expect(what, len(port.responses()), want)
 
 
 def test_dropped_packet():
@@ -241,8 +217,7 @@ def test_dropped_packet():
 def test_how_often():
     """Each flow gets responses of its own: no sooner than after TIME, and no later than after twice that."""
     need_virtual_time()
-    port = Port("respond 1b every 1ms")
-    port.send(*[frame(sport=1, options=b"")] * 3)
+    port = Port("respond 1b every 1ms", queued=3)
     times = {1000: [], 1001: [], 1002: []}
     for _ in range(400):
         for sport in times:
@@ -262,8 +237,7 @@ def test_how_often():
 
 def test_many_flows():
     """Almost all of a thousand flows get a response, and none gets two."""
-    port = Port("respond 1b every 1s")
-    port.send(*[frame(sport=1, options=b"")] * 3)
+    port = Port("respond 1b every 1s", queued=3)
     for _ in range(2):
         for sport in range(1000, 2000):
             port.send(frame(sport=sport, size=0, ends=host(sport)))
@@ -318,13 +292,9 @@ def test_random_frames():
     port = Port("respond 1b every 1us")
     found = 0
     for _ in range(60):
-        frames = [broken(rng) for _ in range(50)]
-        port.send(*frames)
+        port.send(*[broken(rng) for _ in range(50)])
         for got in port.responses():
-            at = 12
-            while got[at:at + 2] in (b"\x81\0", b"\x88\xa8"):
-                at += 4
-            seg = Segment(got[at + 2:])
+            seg = Segment(got[ip_offset(got):])
             expect("checksums, flags, length", (seg.csum_ok, seg.ip_csum_ok, seg.flags, seg.payload, seg.header),
                    (True, True, 0, b"", 32))
             opt = seg.ours()[0]
@@ -336,9 +306,7 @@ def test_random_frames():
 
 
 def test_who_judges():
-    """tshark reports no error in responses."""
-    port = Port()
-    port.send(*[frame(sport=1, options=b"")] * 2)
+    port = Port(queued=2)
     for number, how in enumerate(({}, {"version": 6}, {"tags": (5,)}, {"version": 6, "tags": (5, 6)})):
         port.send(frame(sport=1000 + number, **how))
     got = port.responses()
@@ -352,18 +320,16 @@ def test_who_judges():
 
 # ---- the whole path -----------------------------------------------------------------
 
-def slow(path, more=""):
-    """Make the first switch's link to b slow, and let its port respond."""
-    path.change(1, f"hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us {more}")
+def slow(path):
+    need_virtual_time()
+    path.change(1, "hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us")
 
 
 def bare(segments):
-    """Return the responses among segments."""
     return [seg for seg in segments if not seg.flags]
 
 
 def first_of(segments):
-    """Return whether a response arrives before the first ACK of data."""
     for seg in segments:
         if seg.flags == ACK and seg.dport != 5000 and seg.option(KIND):
             return False
@@ -373,15 +339,12 @@ def first_of(segments):
 
 
 def sent(path):
-    """Return the number of responses that the first switch's port has sent."""
     return path.port(1)["hpcc"]["responses"]
 
 
 def expect_responses(path, ends, what):
     """Fail unless a gets a response before the first queued ACK, b gets none, and all data arrive."""
-    at_a = Sniffer(path.a, "right")
-    at_b = Sniffer(path.b, "left")
-    before = sent(path)
+    at_a, at_b, before = Sniffer(path.a, "right"), Sniffer(path.b, "left"), sent(path)
     transfer((*ends, pattern(150000)))
     segments = at_a.segments()
     got = bare(segments)
@@ -402,7 +365,6 @@ def expect_responses(path, ends, what):
 
 
 def test_bridge():
-    need_virtual_time()
     for version in 4, 6:
         path = Path(version, switches=2)
         slow(path)
@@ -456,8 +418,7 @@ def test_flooded():
     expect("statistics", port.counts(), [0, 0, 0, 0])
     for name in "v0", *others:
         expect(f"flooded by {name}", port.stats(name)["qlen"] > 50000, True)
-    # the destination is behind another port
-    port.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", others[0], "master", "static")
+    port.learn(dev=others[0])                   # the destination is behind another port
     port.send(frame())
     expect("the destination is elsewhere", port.counts(), [0, 0, 0, 0])
     sender.send(frame())
@@ -509,7 +470,6 @@ def test_answered():
 
 
 def forged(rng):
-    """Return a request of the flow with a random sequence number."""
     return frame(seq=rng.getrandbits(32), size=0)
 
 
@@ -519,8 +479,7 @@ def test_forged_numbers():
     took = []
     for attack in False, True:
         rng = random.Random(3)
-        port = Port("respond 1b every 1ms")
-        port.send(*[frame(sport=1, options=b"")] * 3)
+        port = Port("respond 1b every 1ms", queued=3)
         for step in range(400):
             if attack:
                 port.send(forged(rng), forged(rng))
@@ -538,8 +497,7 @@ def test_forged_numbers():
 def test_numbers_that_jump():
     """A retransmission gets a response after twice the time; sequence numbers far away are limited separately."""
     need_virtual_time()
-    port = Port("respond 1b every 1ms")
-    port.send(*[frame(sport=1, options=b"")] * 3)
+    port = Port("respond 1b every 1ms", queued=3)
     sent = []
     for wait, seq in ((0, 1000), (0.0011, 1000), (0.0011, 999), (0.0011, 999), (0.0011, 999 + (1 << 22) - 1),
                       (0.0001, 999 + (1 << 22)), (0.0001, 999 + (1 << 23)), (0.0001, 999 + (1 << 23))):
@@ -552,8 +510,7 @@ def test_numbers_that_jump():
 def test_vlans_apart():
     """Flows with the same ends in different VLANs are limited separately; VLAN priorities do not matter."""
     for ours, other in ((5,), (6,)), ((5, 7), (5, 8)), ((), (5,)):
-        port = Port("respond 1b every 1s")
-        port.send(*[frame(sport=1, options=b"")] * 3)
+        port = Port("respond 1b every 1s", queued=3)
         port.send(frame(tags=ours), frame(tags=other), frame(tags=ours), frame(tags=other))
         expect(f"responses in {ours} and {other}", port.counts(), [2, 2, 0, 0])
         if ours:
@@ -564,8 +521,7 @@ def test_vlans_apart():
 def test_budget():
     """The number of responses is limited per sender and per port; flows that continue still get theirs."""
     need_virtual_time()
-    port = Port("respond 1b every 100ms")
-    port.send(*[frame(sport=1, options=b"")] * 3)
+    port = Port("respond 1b every 100ms", queued=3)
     for sport in range(1000, 1400):
         port.send(frame(sport=sport, size=0))
     sent = len(port.responses())
@@ -582,15 +538,13 @@ def test_budget():
             port.send(frame(sport=sport, size=0, seq=(1 << 20) + turn * 1000))
         seen |= {(turn, Segment(one[14:]).dport) for one in port.responses()}
     expect_in("flows that go on", len(seen), 30, 40)
-    port = Port("respond 1b every 1s")
-    port.send(*[frame(sport=1, options=b"")] * 3)
+    port = Port("respond 1b every 1s", queued=3)
     for number in range(4000):
         port.send(frame(sport=1000 + number, size=0, ends=host(number)))
     expect("responses of a port", port.counts()[0], 1024)
 
 
 def test_router():
-    need_virtual_time()
     for version in 4, 6:
         path = Routed(version, routers=2)
         slow(path)
@@ -599,11 +553,10 @@ def test_router():
 
 def test_vlan():
     """Tagged packets get tagged responses, with the tag in the packet and beside it."""
-    need_virtual_time()
     path = Path(switches=1)
-    for ns, dev, addr in (path.a, "right", "10.5.0.1"), (path.b, "left", "10.5.0.2"):
-        ns.ip(f"link add link {dev} name v5 type vlan id 5", f"addr add {addr}/24 dev v5", "link set v5 up")
     path.addr = "10.5.0.1", "10.5.0.2"
+    for ns, dev, addr in zip(path.hosts, ("right", "left"), path.addr):
+        ns.ip(f"link add link {dev} name v5 type vlan id 5", f"addr add {addr}/24 dev v5", "link set v5 up")
     slow(path)
     expect_responses(path, path.connect(), "VLAN")
     path = Path(switches=1)
@@ -613,13 +566,10 @@ def test_vlan():
 
 
 def test_two_congested_ports():
-    """Each of two congested ports responds, with its own hop number."""
-    need_virtual_time()
     path = Path(switches=2)
     slow(path)
     path.change(2, "hpcc rate 25mbit limit 1mb stamp respond 6kb every 500us")
-    ends = path.connect()
-    sniffer = Sniffer(path.a, "right")
+    ends, sniffer = path.connect(), Sniffer(path.a, "right")
     transfer((*ends, pattern(150000)))
     got = bare(sniffer.segments())
     expect("hops", {seg.ours()[0].hops for seg in got}, {1, 2})
@@ -632,8 +582,7 @@ def test_own_port():
     need_virtual_time()
     path = Path(switches=1)
     path.a.tc("qdisc replace dev right root hpcc rate 20mbit limit 1mb stamp node 9 respond 6kb every 500us")
-    ends = path.connect()
-    transfer((*ends, pattern(100000)))
+    transfer((*path.connect(), pattern(100000)))
     expect_in("received", path.a.counters()["response_received"], 1, 1000)
     path.no_errors()
 
@@ -670,7 +619,6 @@ def test_vrf():
 
 def test_firewall():
     """A firewall that drops packets of invalid state drops responses; all others pass, and hpcc stays."""
-    need_virtual_time()
     for drops in "router", "sender":
         path = Routed(routers=1)
         nft(path.switches[0] if drops == "router" else path.a, CONNTRACK)
@@ -684,11 +632,9 @@ def test_firewall():
 
 
 def test_others():
-    """If neither end requests telemetry, no response is sent."""
     path = Path(switches=1, cc=("cubic", "cubic"))
-    slow(path)
-    ends = path.connect()
-    transfer((*ends, pattern(150000)))
+    path.change(1, "hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us")
+    transfer((*path.connect(), pattern(150000)))
     expect("sent", sent(path), 0)
 
 
@@ -697,19 +643,20 @@ def test_comes_and_goes():
     path = Path(switches=1)
     ends = path.connect()
     switch = path.switches[0]
-    turns = [0]
+    how = "qdisc replace dev right root handle 1: hpcc rate 50mbit limit 1mb respond 1b every 1us"
+    turns = 0
 
     def disturb():
-        turns[0] += 1
-        if turns[0] % 3 == 0:
-            switch.tc("qdisc replace dev right root handle 1: hpcc rate 50mbit limit 1mb respond 1b every 1us",
-                      "qdisc replace dev right root handle 2: pfifo",
-                      "qdisc replace dev right root handle 1: hpcc rate 50mbit limit 1mb respond 1b every 1us")
-        if turns[0] % 7 == 0:
+        nonlocal turns
+        turns += 1
+        if turns % 3 == 0:
+            switch.tc(how, "qdisc replace dev right root handle 2: pfifo", how)
+        if turns % 7 == 0:
             switch.ip("link set left nomaster", "link set left master br0")
-    slow(path)
+
+    path.change(1, "hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us")
     transfer((*ends, pattern(400000)), each=disturb)
-    expect_in("turns", turns[0], 7, 1 << 20)
+    expect_in("turns", turns, 7, 1 << 20)
     ends[0].setblocking(False)
     ends[0].send(bytes(60000))
     switch.ip("link del right")

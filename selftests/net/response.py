@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/switch_response.c: how a sender reacts to a switch's direct responses, valid
-and invalid ones, and how TCP without hpcc reacts to them.
-"""
+"""kmod/hpcc/control/switch_response.c: how a sender, and TCP without hpcc, react to a switch's direct responses."""
 
 import socket
 
@@ -23,7 +21,6 @@ def response(queue_T=3, hop=1, hops=None, scale=SCALE, nr=1, kind=RESPONSE):
 
 
 def u_of(queue_T):
-    """Return u' of a response with this queue, after encoding."""
     return 1 + qlen_value(qlen_code(round(queue_T * T_UNITS))) / T_UNITS
 
 
@@ -51,12 +48,17 @@ class Sending(Flow):
 
     def moved(self):
         """Return the counters that changed since the last call, without those of options that the kernel sends."""
-        now = self.ns.counters()
-        delta = now - self.before
-        self.before = now
-        for name in "forward_sent", "identify_sent":
-            delta.pop(name, None)
-        return dict(delta)
+        before, self.before = self.before, self.ns.counters()
+        return {name: value for name, value in (self.before - before).items()
+                if name not in ("forward_sent", "identify_sent")}
+
+    def give(self, nbytes):
+        """Send data, which the kernel acknowledges."""
+        self.send(payload=b"x" * nbytes)
+        self.run()
+        self.acked = self.first
+        self.moved()
+        return self
 
 
 def test_W_follows():
@@ -97,8 +99,7 @@ def test_ends_with_the_round_trip():
     flow.echo(link.step(9000, 1.0, 3))
     flow.run()
     flow.echo(link.step(200, 1.0, 3))
-    got = flow.flow()
-    near("Wc", got["Wc"], W_INIT * ETA / 4, 0.05)
+    near("Wc", flow.flow()["Wc"], W_INIT * ETA / 4, 0.05)
     flow.run()
     # these data left before Wc was divided: a response to them is too old
     before = flow.flow()
@@ -122,7 +123,6 @@ def test_never_raises_W():
 
 
 def test_W_min():
-    """The longest queue that can be encoded reduces W to W_min."""
     flow = Sending()
     flow.respond(option(RESPONSE, [record(1, 0, 0, 0xfff)], SCALE, 1))
     near("W", flow.next()["W"], W_INIT / 1024)
@@ -149,17 +149,11 @@ def test_repeated():
 
 
 def held():
-    """Return a flow whose socket a process owns, and that process."""
-    flow = Sending()
-    flow.send(payload=b"data")
-    flow.run()
-    flow.acked = flow.first
-    flow.moved()
+    flow = Sending().give(4)
     return flow, HeldRead(flow.sock)
 
 
 def test_owned():
-    """A response that arrives while a process owns the socket takes effect afterwards."""
     flow, read = held()
     flow.respond(response(3), data=flow.first + MSS)
     expect("W while the socket is owned", flow.flow()["W"], W_INIT)
@@ -181,7 +175,6 @@ def test_late():
 
 
 def ignored(flow, what, counter, *args, **how):
-    """Send a response, and check that it changes only this counter."""
     flow.moved()
     flow.respond(*args, **how)
     expect(f"{what}: counters", flow.moved(), {counter: 1})
@@ -209,17 +202,10 @@ def test_at_the_edges():
         flow.next()
         flow.respond(data=flow.end if at else flow.first)
         expect("counters", flow.moved(), {"response_received": 1})
-    flow = Sending()
-    flow.send(payload=b"x" * 1000)
-    flow.run()
-    flow.acked = flow.first
-    flow.moved()
+    flow = Sending().give(1000)
     flow.respond(seq=flow.seq - 1000)
     expect("ACK number before", flow.moved(), {"response_received": 1})
-    flow = Sending()
-    flow.send(payload=b"x" * 1000)
-    flow.run()
-    flow.acked = flow.first
+    flow = Sending().give(1000)
     ignored(flow, "one less", "window_ignored", seq=flow.seq - 1002)
 
 
@@ -264,9 +250,7 @@ def test_malformed():
 
 
 def test_with_flags():
-    """A response has no flags. With ACK it is an option of an invalid type; with other flags the
-    segment has no ACK number, or ends the connection, for which the sequence numbers are wrong.
-    """
+    """A response has no flags. With ACK its type is invalid; with others the numbers of the segment are wrong."""
     flow = Sending()
     ignored(flow, "ACK", "malformed_ignored", flags=ACK)
     for flags in PSH, URG, FIN, PSH | FIN:
@@ -387,7 +371,6 @@ def test_while_it_closes():
 
 
 def test_two_way():
-    """With data in both directions responses count while ACK numbers change."""
     flow = Sending()
     taken = 0
     for turn in range(20):

@@ -5,9 +5,9 @@
 import errno
 
 from lib.genl import Refused
-from lib.kernel import load, unload, users
+from lib.kernel import load, unload
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns, Pair, meet
+from lib.net import Netns, Pair, loaded_again, meet
 from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
 from lib.path import MBPS, Path, get_routes, route, set_links, set_routes
 from lib.tcp import pattern, transfer
@@ -47,12 +47,6 @@ def test_namespace_ends():
     ns.forget()
     load(ns)
     expect("lines", get_routes(ns), [])
-
-
-def loaded_again():
-    """Load the module again for the tests that follow."""
-    if users() is None:
-        load(Netns())
 
 
 # ---- The table ----
@@ -131,7 +125,6 @@ def offers(pair, to, version=None):
 
 
 def two_addresses(version=4, **sysctls):
-    """Return a pair whose server has a second address."""
     pair = Pair(version, **sysctls)
     pair.s.ip(f"addr add {OTHER[version]}/{24 if version == 4 else 64} dev eth0 nodad")
     return pair

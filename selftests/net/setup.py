@@ -10,7 +10,7 @@ import time
 from lib.kernel import allow, allowed, insert, load, unload, users
 from lib.ktap import defer, expect, main
 from lib.modprobe import insmod, modprobe, write
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, loaded_again
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
 # Each congestion control, its classic response, and a file of its module in each namespace
@@ -19,15 +19,11 @@ MODULES = (("hpcc", "hpcc-classic", "/proc/sys/net/hpcc/eta_permille"),
 
 
 def reload():
-    """Load all modules again for the next test."""
-    ns = Netns()
     for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
-        if users(name) is None:
-            load(ns, name)
+        loaded_again(name)
 
 
 def remove():
-    """Unload all three modules."""
     defer(reload)
     ns = Netns()
     for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
@@ -36,7 +32,6 @@ def remove():
 
 
 def wait(what, done, limit_s=30):
-    """Wait until done() is true."""
     deadline = time.monotonic() + limit_s
     while not done() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -62,18 +57,25 @@ class Blocked:
         defer(self.release)
         modprobe(f"touch {self.flag}.seen", f"while [ -e {self.flag} ]; do sleep 0.01; done", "exit 1")
         with ns:
-            self.route = subprocess.Popen(["ip", "route", "add", "10.8.0.0/16", "dev", "lo",
-                                           "congctl", "nosuch"], stderr=subprocess.DEVNULL)
+            self.route = subprocess.Popen("ip route add 10.8.0.0/16 dev lo congctl nosuch".split(),
+                                          stderr=subprocess.DEVNULL)
         wait("RTNL is held", lambda: os.path.exists(self.flag + ".seen"))
         self.space = subprocess.Popen(["unshare", "-n", "true"])
         wait("a namespace waits", lambda: is_asleep(self.space))
 
     def release(self):
-        """Let both processes continue."""
         if os.path.exists(self.flag):
             os.unlink(self.flag)
             self.route.wait()
             expect("namespace", self.space.wait(), 0)
+
+
+def held_up(ns=None):
+    """Unload the modules but for the common one. Return a namespace, and what blocks the setup of the next one."""
+    ns = ns or Netns()
+    remove()
+    insert(ns, "hpcc_common")
+    return ns, Blocked(ns)
 
 
 def test_loaded_by_a_route_beside_namespaces():
@@ -104,9 +106,7 @@ def test_before_setup():
         pair = Pair(cc=("reno", "reno"))
         pair.c.sysctl("net.ipv4.tcp_ecn", 1)
         listener = pair.listen()
-        remove()
-        insert(pair.c, "hpcc_common")
-        blocked = Blocked(pair.c)
+        _, blocked = held_up(pair.c)
         load(pair.c, "tcp_" + cc)
         with pair.c:
             expect("parameters while it is not set up", os.path.exists(path), False)
@@ -134,12 +134,8 @@ def test_before_setup():
 def test_modprobe_waits():
     """When insmod ends the parameters exist, although RTNL was held for a while."""
     for cc, _, path in MODULES:
-        ns = Netns()
-        remove()
-        insert(ns, "hpcc_common")
-        blocked = Blocked(ns)
-        loading = subprocess.Popen(["sh", "-c", f"{insmod('tcp_' + cc)} && cat {path}"],
-                                   stdout=subprocess.DEVNULL)
+        _, blocked = held_up()
+        loading = subprocess.Popen(f"{insmod('tcp_' + cc)} && cat {path} >/dev/null", shell=True)
         time.sleep(0.5)
         expect("insmod waits", loading.poll(), None)
         blocked.release()
@@ -150,10 +146,7 @@ def test_modprobe_waits():
 def test_unload_before_setup():
     """rmmod waits until setup is over, and then undoes it."""
     for cc, _, path in MODULES:
-        ns = Netns()
-        remove()
-        insert(ns, "hpcc_common")
-        blocked = Blocked(ns)
+        ns, blocked = held_up()
         insert(ns, "tcp_" + cc)
         removal = subprocess.Popen(["rmmod", "tcp_" + cc])
         time.sleep(0.5)

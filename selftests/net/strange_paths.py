@@ -1,12 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths on which LOCAL_OUT or LOCAL_IN runs twice, without the socket lock, on copies, or behind
-extension headers. On each path the transfer completes, both ends have the same state, and a segment
-has each of our options at most once.
+"""Paths on which LOCAL_OUT or LOCAL_IN runs twice, without the socket lock, on copies, or behind extension headers:
+the transfer completes, both ends have the same state, and a segment has each of our options at most once.
 
 HPCC_STRANGE_S=N: the test "flips" lasts N seconds.
 """
 
+import itertools
 import os
 import random
 import re
@@ -19,8 +19,8 @@ import time
 
 from lib.kernel import KernelLog, virtual_time
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns, meet
-from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, data_segments, sane)
+from lib.net import Netns, expect_none, meet
+from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, addresses, data_segments, sane)
 from lib.plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
                           assign, attach_bpf, balance, redirect, redirect_once)
 from lib.routed import CONNTRACK, Routed, add_md5, nft
@@ -81,17 +81,21 @@ class Strange(Routed):
     def dress(self, sock, i):
         """Set options of a socket of host i before it is bound or connected."""
 
+    def new_socket(self, i, cc=None):
+        """Return a socket of host i with its options."""
+        sock = self.hosts[i].socket(self.version)
+        self.dress(sock, i)
+        if cc:
+            set_cc(sock, cc)
+        return sock
+
+    def listener(self, cc):
+        return self.hosts[1].listen(*self.place, sock=self.new_socket(1, cc))
+
     def open(self, cc, number=1, before=None):
         """Open connections. Return pairs of client and server."""
-        listener = self.hosts[1].socket(self.version)
-        self.dress(listener, 1)
-        set_cc(listener, cc)
-        self.hosts[1].listen(*self.place, sock=listener)
-        clients = []
-        for _ in range(number):
-            clients.append(self.a.socket(self.version))
-            self.dress(clients[-1], 0)
-            set_cc(clients[-1], cc)
+        listener = self.listener(cc)
+        clients = [self.new_socket(0, cc) for _ in range(number)]
         if before:
             before(clients)
         pairs = []
@@ -105,11 +109,9 @@ class Strange(Routed):
         return pairs
 
     def counters(self):
-        """Return the counters of both ends."""
         return [ns.counters() for ns in self.hosts]
 
     def enslave(self, ns, dev, i):
-        """Put the device of host i towards the router into a VRF."""
         ns.ip(f"addr flush dev {dev}")
         ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up", f"link set {dev} master vrf0")
         self.plug(ns, dev, self.addr[i])
@@ -151,28 +153,14 @@ class VrfQdisc(Vrf):
 
 # ---- IPVS ----------------------------------------------------------------------------
 
-class IpvsClient(Strange):
-    """IPVS runs LOCAL_OUT again, with the server's address."""
+class Ipvs(Strange):
+    """IPVS at one of the nodes forwards connections to b."""
+
+    service, balancer = (1, 9), 0
 
     def setup(self):
-        self.target = (self.at(1, 9), 80)
-        balance(self.a, self.version, self.target, self.place)
-
-
-class IpvsDirector(Strange):
-    """On an IPVS router LOCAL_IN and LOCAL_OUT see segments of other hosts."""
-
-    def setup(self):
-        self.target = (self.at(0, 2), 80)
-        balance(self.switches[0], self.version, self.target, self.place)
-
-
-class IpvsServer(Strange):
-    """IPVS changes the ports between LOCAL_IN and the socket, in both directions."""
-
-    def setup(self):
-        self.target = (self.addr[1], 80)
-        balance(self.b, self.version, self.target, self.place)
+        self.target = (self.at(*self.service), 80)
+        balance(self.nodes[self.balancer], self.version, self.target, self.place)
 
 
 # ---- NFQUEUE ---------------------------------------------------------------------------
@@ -203,43 +191,6 @@ class Queued(Strange):
         # In virtual time the program runs before the next packet arrives.
         if not self.in_order and self.hook == "output":
             expect_in("packets that did not wait", overtook, 1, 1000000)
-
-
-class QueuedOutGso(Queued):
-    """The checksums of queued packets are not yet computed."""
-
-
-class QueuedOut(Queued):
-    """Checksums are computed, and GSO packets segmented, before our hook, which does not change such packets."""
-
-    flags = 0
-    agrees = False
-
-
-class QueuedOutFailOpen(Queued):
-    """If the queue is full packets bypass it, under the socket lock, and overtake the others."""
-
-    flags, maxlen = GSO | FAIL_OPEN, 2
-    in_order = False
-
-
-class QueuedInGso(Queued):
-    """Packets are queued in front of LOCAL_IN."""
-
-    hook, priority = "input", 0
-
-
-class QueuedIn(QueuedInGso):
-    """GSO packets are segmented before they are queued."""
-
-    flags = 0
-
-
-class QueuedInFailOpen(QueuedInGso):
-    """If the queue is full packets bypass it."""
-
-    flags, maxlen = GSO | FAIL_OPEN, 2
-    in_order = False
 
 
 # ---- Copies --------------------------------------------------------------------------------
@@ -289,24 +240,6 @@ class Xfrm(Strange):
                       f"tmpl src {src} dst {dst} proto {self.proto} reqid 1 mode {self.mode}")
 
 
-class EspTransport(Xfrm):
-    pass
-
-
-class EspTunnel(Xfrm):
-    mode = "tunnel"
-
-
-class AhTransport(Xfrm):
-    """Over IPv6 AH is an extension header in front of TCP."""
-
-    proto = "ah"
-
-
-class AhTunnel(Xfrm):
-    proto, mode = "ah", "tunnel"
-
-
 # ---- Sockets that are assigned before TCP looks them up -----------------------------------------
 
 class Tproxy(Strange):
@@ -345,7 +278,6 @@ class BpfAssign(Strange):
 # ---- Other ways through the stack ------------------------------------------------------------------
 
 def index(ns, dev):
-    """Return the ifindex of a device."""
     with ns:
         return socket.if_nametoindex(dev)
 
@@ -356,8 +288,7 @@ class BpfRedirect(Strange):
     def setup(self):
         router = self.switches[0]
         for dev, other, action in (("left", "right", False), ("right", "left", True)):
-            attach_bpf(router, dev, INGRESS,
-                       redirect(self.version, REDIRECT_NEIGH, index(router, other)), action)
+            attach_bpf(router, dev, INGRESS, redirect(self.version, REDIRECT_NEIGH, index(router, other)), action)
 
 
 class BpfPeer(Strange):
@@ -408,9 +339,8 @@ PADDING = b"\0\0\1\4" + bytes(4)
 
 
 class Extended(Strange):
-    """The socket adds extension headers. Each host segments its GSO packets itself: when Linux 6.1
-    forwards a GSO packet with destination options, it reads the length of the TCP header from bytes
-    of the sequence number, and drops the packet if that makes it too long.
+    """The socket adds extension headers. Hosts segment their GSO packets themselves: when Linux 6.1 forwards one with
+    destination options, it takes bytes of the sequence number for the TCP header's length, and may drop the packet.
     """
 
     versions = (6,)
@@ -427,38 +357,36 @@ class Extended(Strange):
         for header in self.headers:
             data = PADDING
             if header == IPV6_RTHDR:            # segment routing through the router
-                data = (struct.pack("!BBBBBBH", 0, 4, 4, 1, 1, 0, 0) + bytes(16) +
-                        socket.inet_pton(socket.AF_INET6, self.gateway(i)))
+                data = struct.pack("!BBBBBBH16x", 0, 4, 4, 1, 1, 0, 0) + addresses(self.gateway(i))
             sock.setsockopt(socket.IPPROTO_IPV6, header, data)
 
 
-class DstOpts(Extended):
-    headers = (IPV6_DSTOPTS,)
+def variant(name, base, **members):
+    """Return a subclass of a path."""
+    return type(name, (base,), members)
 
 
-class HopOpts(Extended):
-    headers = (IPV6_HOPOPTS,)
-
-
-class RtHdr(Extended):
-    headers = (IPV6_RTHDR,)
-    checksums = False
-
-
-class RtHdrDstOpts(Extended):
-    headers = (IPV6_RTHDRDSTOPTS, IPV6_RTHDR)
-    checksums = False
-
-
-class AllHeaders(Extended):
-    headers = (IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS)
-    checksums = False
-
-
-CASES = [Vrf, VrfQdisc, IpvsClient, IpvsDirector, IpvsServer, QueuedOutGso, QueuedOut,
-         QueuedOutFailOpen, QueuedInGso, QueuedIn, QueuedInFailOpen, Tee, EspTransport, EspTunnel,
-         AhTransport, AhTunnel, Tproxy, BpfAssign, BpfRedirect, BpfPeer, BpfVrf, DstOpts, HopOpts,
-         RtHdr, RtHdrDstOpts, AllHeaders]
+IpvsClient = variant("IpvsClient", Ipvs)        # runs LOCAL_OUT again, with the server's address
+BYPASS = {"flags": GSO | FAIL_OPEN, "maxlen": 2, "in_order": False}     # if the queue is full
+QUEUED_IN = {"hook": "input", "priority": 0}
+CASES = [
+    Vrf, VrfQdisc, IpvsClient,
+    # LOCAL_IN and LOCAL_OUT see segments of other hosts; the ports change between LOCAL_IN and the socket.
+    variant("IpvsDirector", Ipvs, service=(0, 2), balancer=1), variant("IpvsServer", Ipvs, service=(1, 2), balancer=2),
+    # Checksums are not yet computed; or they are, and packets are segmented: our hook does not change such packets.
+    variant("QueuedOutGso", Queued), variant("QueuedOut", Queued, flags=0, agrees=False),
+    variant("QueuedOutFailOpen", Queued, **BYPASS),     # under the socket lock
+    variant("QueuedInGso", Queued, **QUEUED_IN), variant("QueuedIn", Queued, flags=0, **QUEUED_IN),
+    variant("QueuedInFailOpen", Queued, **QUEUED_IN, **BYPASS), Tee,
+    # Over IPv6 AH is an extension header in front of TCP.
+    variant("EspTransport", Xfrm), variant("EspTunnel", Xfrm, mode="tunnel"),
+    variant("AhTransport", Xfrm, proto="ah"), variant("AhTunnel", Xfrm, proto="ah", mode="tunnel"),
+    Tproxy, BpfAssign, BpfRedirect, BpfPeer, BpfVrf,
+    variant("DstOpts", Extended, headers=(IPV6_DSTOPTS,)), variant("HopOpts", Extended, headers=(IPV6_HOPOPTS,)),
+    variant("RtHdr", Extended, headers=(IPV6_RTHDR,), checksums=False),
+    variant("RtHdrDstOpts", Extended, headers=(IPV6_RTHDRDSTOPTS, IPV6_RTHDR), checksums=False),
+    variant("AllHeaders", Extended, headers=(IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS),
+            checksums=False)]
 subprocess.run(["modprobe", "-q", "br_netfilter"], check=False)
 if os.path.exists("/proc/sys/net/bridge"):
     CASES.append(BrNetfilter)
@@ -475,7 +403,6 @@ def both_ways(client, server, nbytes, salt=0):
 
 
 def finish(path, pair):
-    """Close a connection, and wait until its last segment has been counted."""
     for sock in pair:
         sock.close()
     before = None
@@ -493,8 +420,7 @@ def speed_mbps(path, cc):
 
 def expect_state(path, client, server):
     """Fail unless both ends show whether they agreed, and a flow without telemetry runs classic."""
-    counters = path.counters()
-    expect("agreed", [end["agreed"] for end in counters], [int(path.agrees)] * 2)
+    expect("agreed", [end["agreed"] for end in path.counters()], [int(path.agrees)] * 2)
     if not path.agrees:
         expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
         return
@@ -505,7 +431,6 @@ def expect_state(path, client, server):
 
 
 def timeouts_of(path):
-    """Return the number of timeouts of each host."""
     return [ns.snmp("TcpExtTCPTimeouts") for ns in path.hosts]
 
 
@@ -513,13 +438,11 @@ def expect_intact(path, timeouts):
     """Fail if a host has seen a wrong checksum, an option that should not exist, or in virtual time a timeout."""
     for ns, before in zip(path.hosts, timeouts):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
-        counters = ns.counters()
-        for name in ("checksum_ignored", "malformed_ignored", "unagreed_ignored",
-                     "bad_hop_ignored", "syn_invalid", "syn_no_room"):
-            expect(name, counters[name], 0)
+        expect_none(ns, "checksum_ignored", "malformed_ignored", "unagreed_ignored", "bad_hop_ignored",
+                    "syn_invalid", "syn_no_room")
         if virtual_time() and path.in_order:
             expect("timeouts", ns.snmp("TcpExtTCPTimeouts"), before)
-            expect("window_ignored", counters["window_ignored"], 0)
+            expect_none(ns, "window_ignored")
 
 
 def expect_once(what, segments, agrees):
@@ -534,17 +457,18 @@ def expect_once(what, segments, agrees):
             expect_in(f"options {one} or {other} in {what}, {seg}", types.count(one) + types.count(other), 0, 1)
 
 
+def without_request(segments):
+    return [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+
+
 def expect_counted(what, segments, changed):
     """Fail unless the counters match the options in the segments."""
     for name, kinds in (("forward_sent", (FORWARD,)), ("identify_sent", (IDENTIFY,)),
                         ("echo_sent", (ECHO, IDENTIFY_ECHO))):
-        expect(f"{what}: {name}", changed.get(name, 0),
-               sum(any(seg.telemetry(kind) for kind in kinds) for seg in segments
-                   if not seg.flags & SYN))
-    without = [seg for seg in data_segments(segments)
-               if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+        expect(f"{what}: {name}", changed.get(name, 0), sum(
+            any(seg.telemetry(kind) for kind in kinds) for seg in segments if not seg.flags & SYN))
     if changed.get("agreed"):
-        expect_in(f"{what}: no_room", changed.get("no_room", 0), len(without),
+        expect_in(f"{what}: no_room", changed.get("no_room", 0), len(without_request(segments)),
                   len([seg for seg in segments if seg.option(5)]))
 
 
@@ -572,7 +496,6 @@ def expect_on_the_wire(path):
 
 
 def check(case, version):
-    """Check one path over one version of IP."""
     path = case(version)
     cubic, *pair = speed_mbps(path, "cubic")
     finish(path, pair)
@@ -589,12 +512,10 @@ def check(case, version):
 
 
 def add_test(case):
-    """Add a test for a path."""
     def test():
         for version in case.versions:
             check(case, version)
 
-    test.__doc__ = case.__doc__
     test.__name__ = "test_" + "".join("_" * c.isupper() + c.lower() for c in case.__name__)[1:]
     globals()[test.__name__] = test
 
@@ -607,24 +528,16 @@ for one_case in CASES:
 
 def test_vrf_route():
     """The congestion control that the route to the peer names is used, also if a VRF delays its packets in a qdisc."""
-    for case in Vrf, VrfQdisc:
-        for version in case.versions:
-            for chosen, named in ("cubic", "hpcc"), ("hpcc", "cubic"):
-                path = case(version)
-                path.a.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
-                path.b.ip(f"route replace {path.far(1)} via {path.gateway(1)} vrf vrf0 congctl {named}")
-                listener = path.b.socket(version)
-                path.dress(listener, 1)
-                set_cc(listener, chosen)
-                path.b.listen(*path.place, sock=listener)
-                client = path.a.socket(version)
-                path.dress(client, 0)
-                _, server = meet(client, listener, path.target)
-                what = f"{case.__name__}, IPv{version}, listener {chosen}, route {named}"
-                expect(f"{what}: server", get_cc(server), named)
-                expect(f"{what}: SYN-ACKs", path.b.counters()["syn_sent"], int(named == "hpcc"))
-                expect(f"{what}: agreed", [ns.counters()["agreed"] for ns in path.hosts],
-                       [int(named == "hpcc")] * 2)
+    for case, version, (chosen, named) in itertools.product(
+            (Vrf, VrfQdisc), (4, 6), (("cubic", "hpcc"), ("hpcc", "cubic"))):
+        path = case(version)
+        path.a.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        path.b.ip(f"route replace {path.far(1)} via {path.gateway(1)} vrf vrf0 congctl {named}")
+        _, server = meet(path.new_socket(0), path.listener(chosen), path.target)
+        what = f"{case.__name__}, IPv{version}, listener {chosen}, route {named}"
+        expect(f"{what}: server", get_cc(server), named)
+        expect(f"{what}: SYN-ACKs", path.b.counters()["syn_sent"], int(named == "hpcc"))
+        expect(f"{what}: agreed", [ns.counters()["agreed"] for ns in path.hosts], [int(named == "hpcc")] * 2)
 
 
 def no_room_once(case, version):
@@ -638,14 +551,11 @@ def no_room_once(case, version):
         before = path.a.counters()
         client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
         transfer((client, server, pattern(100000)))
-        without = [seg for seg in data_segments(wire.segments())
-                   if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+        without = without_request(wire.segments())
         expect_in(f"{what}: segments without", len(without), 1, 1000)
         expect(f"{what}: no_room", (path.a.counters() - before).get("no_room", 0), len(without))
     if isinstance(path, Vrf):
-        signed = path.a.socket(version)
-        path.dress(signed, 0)
-        set_cc(signed, "hpcc")
+        signed = path.new_socket(0, "hpcc")
         add_md5(signed, version, path.addr[1])
         signed.setblocking(False)
         signed.connect_ex((path.addr[1], 5001))
@@ -654,12 +564,9 @@ def no_room_once(case, version):
 
 
 def test_no_room_once():
-    """A segment without space is counted once. With IPv4 only the SYN is tested, because IPv4 data
-    always have space. With IPVS only data are tested, because IPVS has no signed SYN.
-    """
-    for case, versions in (Vrf, (4, 6)), (VrfQdisc, (4, 6)), (IpvsClient, (6,)):
-        for version in versions:
-            no_room_once(case, version)
+    """A segment without space is counted once. IPv4 data always have space; IPVS has no signed SYN."""
+    for case, version in (Vrf, 4), (Vrf, 6), (VrfQdisc, 4), (VrfQdisc, 6), (IpvsClient, 6):
+        no_room_once(case, version)
 
 
 # ---- Congestion controls that change during a transfer ---------------------------------------------------
@@ -686,7 +593,6 @@ def flip(socks, cpu):
 
 
 def end(children):
-    """Kill these children."""
     while children:
         child = children.pop()
         os.kill(child, signal.SIGKILL)
@@ -709,17 +615,15 @@ def flips(case, version, seconds):
         children.append(flip([server for _, server in pairs], 1))
         for _ in range(4):
             # Two connections carry data in both directions; on two others one end sends ACKs only.
-            transfer(*[(client, server, pattern(size, i)) for i, (client, server) in
-                       enumerate(pairs[:3])],
-                     *[(server, client, pattern(size, 9 + i)) for i, (client, server) in
-                       enumerate(pairs[1:])], timeout_s=300)
+            transfer(*[(client, server, pattern(size, i)) for i, (client, server) in enumerate(pairs[:3])],
+                     *[(server, client, pattern(size, 9 + i)) for i, (client, server) in enumerate(pairs[1:])],
+                     timeout_s=300)
             sent += 6 * size
             if time.monotonic() >= until_when:
                 break
         end(children)
-        for pair in pairs:
-            for sock in pair:
-                let_go(sock)
+        for sock in sum(pairs, ()):
+            let_go(sock)
     expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
     return sent
 

@@ -7,6 +7,7 @@ HPCC_STRESS=N multiplies all repetitions by N, HPCC_STRESS_ROUNDS=N makes N roun
 congestion_controls, qdisc_changes, qdisc_replaced and reloads.
 """
 
+import itertools
 import os
 import random
 import threading
@@ -31,7 +32,6 @@ PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)
 
 
 def rounds(few):
-    """Return the number of rounds; `few` are enough for a short test."""
     return ROUNDS or few * SCALE
 
 
@@ -52,7 +52,6 @@ class Traffic:
                         for half in range(2)]
 
     def drive(self, half, ways):
-        """Drive one half of the connections."""
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[half % os.cpu_count()]})
         try:
             while not self.stop:
@@ -95,7 +94,6 @@ class Traffic:
 
 
 def several(pair, nr, nbytes):
-    """Return connections with all congestion controls, each with data in both directions."""
     listener = pair.listen()
     ends = [pair.connect(listener, cc=NAMES[i % len(NAMES)]) for i in range(nr)]
     return ends, [((client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 4, i)))
@@ -122,11 +120,14 @@ def slab_kb():
     return now
 
 
-def expect_no_growth(before_kb, times):
-    """Fail if the memory of kernel objects has grown by as much as a leak of one object per round
-    would cause. Do not check in a debug kernel that keeps freed objects. Do not check few rounds in
-    real time, because other processes use memory as well.
+def expect_no_growth(some, few, times):
+    """Make a few rounds, and then some(times). Fail if the memory of kernel objects grows in these by as much as a leak
+    of one object per round would cause. A debug kernel keeps freed objects, and in real time other processes use memory
+    as well: then few rounds show nothing.
     """
+    some(few)
+    before_kb = slab_kb()
+    some(times)
     grown = slab_kb() - before_kb
     print(f"# slab: {before_kb} KB, after {times} more {grown:+} KB", flush=True)
     watched = os.path.exists("/sys/kernel/debug/kmemleak") or "kasan" in os.uname().release
@@ -136,48 +137,41 @@ def expect_no_growth(before_kb, times):
 
 def test_congestion_controls():
     """Of eight connections one changes its congestion control at a time, on both CPUs."""
-    pair = Pair(qdisc=PORT)
-    ends, ways = several(pair, 8, 250000)
+    ends, ways = several(Pair(qdisc=PORT), 8, 250000)
     rng = random.Random(1)
 
     def switch():
         set_cc(rng.choice(rng.choice(ends)), rng.choice(NAMES))
 
-    with Traffic(ways, each=switch) as traffic:
-        traffic.goes_on(20)
-    before = slab_kb()
-    with Traffic(ways, each=switch) as traffic:
-        traffic.goes_on(rounds(100))
-    expect_no_growth(before, rounds(100))
+    def some(turns):
+        with Traffic(ways, each=switch) as traffic:
+            traffic.goes_on(turns)
+
+    expect_no_growth(some, 20, rounds(100))
 
 
 def storm(change, few):
     """Call change(ns, number) for the hosts in turn, each time after a few turns of the traffic."""
-    pair = Pair(qdisc=PORT)
+    pair, numbers = Pair(qdisc=PORT), itertools.count(1)
     _, ways = several(pair, 8, 100000)
 
-    def some(first, nr):
+    def some(nr):
         with Traffic(ways) as traffic:
-            for number in range(first, first + nr):
+            for number in itertools.islice(numbers, nr):
                 traffic.goes_on(8)
                 change((pair.c, pair.s)[number % 2], number)
             traffic.goes_on(8)
 
-    some(1, 2)
-    before = slab_kb()
-    some(3, rounds(few))
-    expect_no_growth(before, rounds(few))
+    expect_no_growth(some, 2, rounds(few))
 
 
 def test_qdisc_changes():
-    """The attributes of a qdisc change one after the other."""
     rng = random.Random(2)
     storm(lambda ns, _: ns.tc(f"qdisc change dev eth0 root hpcc {rng.choice(CHANGES)}"), 10)
 
 
 def test_qdisc_replaced():
     """The whole qdisc is replaced, with the packets that are queued in it."""
-
     def replace(ns, number):
         how = PORTS[number // 2 % len(PORTS)]
         ns.tc(f"qdisc replace dev eth0 root handle {number}: {how}" if how else "qdisc del dev eth0 root")
@@ -200,7 +194,6 @@ def test_namespace_goes():
 
 
 def test_connections():
-    """Many connections begin, send and end."""
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
 
@@ -211,14 +204,10 @@ def test_connections():
             client.close()
             server.close()
 
-    some(300)
-    before = slab_kb()
-    some(700 * SCALE)
-    expect_no_growth(before, 700 * SCALE)
+    expect_no_growth(some, 300, 700 * SCALE)
 
 
 def test_nothing_is_left():
-    """After the tests before this one no connection uses the modules."""
     expect("modules in use", gone(("tcp_hpcc", "tcp_ldcp")), [])
 
 
@@ -256,11 +245,7 @@ def test_reloads():
 
     # Each time the kernel patches the code of netfilter's hooks, while the other CPU runs it: QEMU before 8.1
     # may stop at the breakpoint that is there for a moment (testing.rst). With few rounds this is avoided.
-    some = at_once if ROUNDS or virtual_time() else in_turn
-    some(2)
-    before = slab_kb()
-    some(rounds(5))
-    expect_no_growth(before, rounds(5))
+    expect_no_growth(at_once if ROUNDS or virtual_time() else in_turn, 2, rounds(5))
 
 
 main(modules=["sch_hpcc", "tcp_ldcp"])

@@ -7,14 +7,18 @@ import socket
 import sys
 import time
 
-from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Pair, no_errors
-from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane
+from lib.ktap import cases, expect, expect_in, main, need_virtual_time
+from lib.net import Pair, joined, no_errors
+from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane_segments
 from lib.peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
 from lib.path import MBPS, Path
 from lib.tcp import get_cc, goodput_mbps, pattern, set_cc, tcp_info, transfer
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
+
+
+def ext_header(nbytes):
+    return bytes([0, nbytes // 8 - 1, 0x1e, nbytes - 4]) + bytes(nbytes - 4)
 
 
 def test_starts_at_line_rate():
@@ -29,10 +33,10 @@ def test_starts_at_line_rate():
     near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
 
 
+@cases(halves_ipv4=(4,), halves_ipv6=(6,))
 def halves(version):
     """With U = 1.9 at eta = 0.95 W is halved, and W_ai added."""
-    flow = Flow(version=version)
-    link = Link()
+    flow, link = Flow(version=version), Link()
     flow.round(link.step(9000, 1.0, 0.9))
     want = W_INIT
     for _ in range(4):
@@ -47,33 +51,23 @@ def halves(version):
         near("pacing rate", info["pacing_rate"], now["R"])
 
 
-def test_halves_ipv4():
-    halves(4)
-
-
-def test_halves_ipv6():
-    halves(6)
-
-
 def test_swings():
-    """A peer that reports "idle" and "full" alternately, on ACKs that acknowledge nothing, cannot
-    delay the next packet for longer than W_min requires. (In an earlier version each report
-    multiplied the delay by W_init / W_min, until the quotient exceeded 64 bits.)
+    """A peer that reports "idle" and "full" alternately, on ACKs that acknowledge nothing, cannot delay the next packet
+    for longer than W_min requires. (Each report once multiplied the delay, until it exceeded 64 bits.)
     """
-    flow = Flow()
-    link = Link()
+    flow, link = Flow(), Link()
     flow.run(0.3)
     una = flow.acked
     flow.acked = flow.syn.seq + 1       # nothing is acknowledged
-    for queue in 0, 500, 500:
-        flow.echo(link.step(9000, 1.0 if queue else 0.0, queue))
+    swing = (0.0, 0), (1.0, 500), (1.0, 500)
+    for load in swing:
+        flow.echo(link.step(9000, *load))
     flow.acked = una
     for _ in range(3):                  # all is acknowledged, without telemetry
         flow.send()
         flow.take(1)
-    for _ in range(8):
-        for queue in 0, 500, 500:
-            flow.echo(link.step(9000, 1.0 if queue else 0.0, queue))
+    for load in swing * 8:
+        flow.echo(link.step(9000, *load))
     began = time.monotonic()
     for _ in range(20):                 # from now on the peer reports the true state: the path is idle
         flow.echo(link.step(9000, 0.5))
@@ -83,9 +77,7 @@ def test_swings():
 
 
 def test_window_of_a_few_segments_returns():
-    """W_init is a few segments, and W is W_min: the time between packets is so long that records
-    would be too old to be compared. W still recovers.
-    """
+    """W recovers from W_min even if it is so small that records are too far apart to be compared."""
     flow = Flow(host_mbps=64)           # W_init: 8,000 bytes
     link = Link()
     for _ in range(8):
@@ -100,13 +92,10 @@ def test_window_of_a_few_segments_returns():
 
 def test_stays_within_bounds():
     """On a link that is always full W is W_min, and on one that is always idle it is W_max."""
-    flow = Flow()
-    link = Link()
-    flow.round(link.step(9000, 1.0, 500.0))
-    for _ in range(6):
+    flow, link = Flow(), Link()
+    for _ in range(7):
         now = flow.round(link.step(9000, 1.0, 500.0))
     expect_in("W", now["W"], W_INIT >> 10, (W_INIT >> 10) + W_AI + 1)
-    link.step(9000, 0.01, 0)
     for _ in range(40):
         now = flow.round(link.step(9000, 0.01, 0))
     expect("W", now["W"], W_INIT)
@@ -115,8 +104,7 @@ def test_stays_within_bounds():
 def test_below_one_segment():
     """With W below one segment cwnd is 1, and segments leave at the rate R."""
     need_virtual_time()
-    flow = Flow(w_ai=1)
-    link = Link()
+    flow, link = Flow(w_ai=1), Link()
     flow.round(link.step(9000, 1.0, 50.0))
     settle(flow, link, 1000)
     info = tcp_info(flow.sock)
@@ -140,8 +128,7 @@ def test_below_one_segment():
 
 def test_gaps_differ():
     """With W below half a segment each R differs from W / T by up to 1/8; the average of R is W / T."""
-    flow = Flow(w_ai=1)
-    link = Link()
+    flow, link = Flow(w_ai=1), Link()
     flow.round(link.step(9000, 1.0, 50.0))
     settle(flow, link, 2000)
     for _ in range(20):
@@ -159,84 +146,75 @@ def test_gaps_differ():
     expect_in("average", sum(ratios) / len(ratios), 0.95, 1.05)
 
 
+class Watched:
+    """A connection whose segments a sniffer sees."""
+
+    def __init__(self, version=4, delay="50us", **how):
+        self.pair = Pair(version, delay=delay, **how)
+        self.sniffer = Sniffer(self.pair.s)
+        self.client, self.server = self.pair.connect()
+
+    def send(self, nbytes):
+        """Send data. Return their segments."""
+        transfer((self.client, self.server, pattern(nbytes)))
+        return data_segments([seg for seg in sane_segments(self.sniffer) if seg.dport == 5000])
+
+
+def longest(data):
+    return max(len(seg.payload) for seg in data)
+
+
 def test_ipv4_options():
     """IP options that are set during the connection take their own space."""
-    pair = Pair(offload=False, delay="50us")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    transfer((client, server, pattern(50000)))
-    before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
-    client.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
-    transfer((client, server, pattern(50000)))
-    segments = sniffer.segments()
-    sane(segments)
-    data = data_segments([seg for seg in segments if seg.dport == 5000])
+    ends = Watched(offload=False)
+    before = longest(ends.send(50000))
+    ends.client.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
+    data = ends.send(50000)
     expect("IP header", {seg.at for seg in data}, {40})
-    expect("payload", max(len(seg.payload) for seg in data), before - 20)
+    expect("payload", longest(data), before - 20)
     expect("slots", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
-    client.setsockopt(socket.IPPROTO_IP, 4, b"")
-    transfer((client, server, pattern(50000)))
-    data = data_segments([seg for seg in sniffer.segments() if seg.dport == 5000])
-    expect("payload", max(len(seg.payload) for seg in data), before)
-    no_errors(pair)
+    ends.client.setsockopt(socket.IPPROTO_IP, 4, b"")
+    expect("payload", longest(ends.send(50000)), before)
+    no_errors(ends.pair)
 
 
 def test_ipv6_extension_headers():
     """setsockopt() removes the space that was reserved for our options: hpcc reserves it again."""
     for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
-        pair = Pair(6, offload=False, delay="50us")
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
-        transfer((client, server, pattern(50000)))
-        before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
-        client.setsockopt(socket.IPPROTO_IPV6, name, b"\0\1\x1e\14" + bytes(12))
-        transfer((client, server, pattern(200000)))
-        segments = sniffer.segments()
-        sane(segments)
-        data = data_segments([seg for seg in segments if seg.dport == 5000])
+        ends = Watched(6, offload=False)
+        before = longest(ends.send(50000))
+        ends.client.setsockopt(socket.IPPROTO_IPV6, name, ext_header(16))
+        data = ends.send(200000)
         expect("headers", {seg.at for seg in data}, {56})
-        expect("no_room", pair.c.counters()["no_room"] > 0, True)
+        expect("no_room", ends.pair.c.counters()["no_room"] > 0, True)
         last = data[len(data) // 2:]
-        expect("payload", max(len(seg.payload) for seg in last), before - 16)
+        expect("payload", longest(last), before - 16)
         # classic requests telemetry once in T/8
         expect("slots", {len(request.words) for seg in last if (request := seg.telemetry(FORWARD))}, {3})
-        client.setsockopt(socket.IPPROTO_IPV6, name, b"")
-        transfer((client, server, pattern(200000)))
-        segments = sniffer.segments()
-        sane(segments)
-        last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
+        ends.client.setsockopt(socket.IPPROTO_IPV6, name, b"")
+        last = ends.send(200000)[-20:]
         # TCP itself does not return that space
         expect("headers", {seg.at for seg in last}, {40})
-        expect("payload", max(len(seg.payload) for seg in last), before - 16)
-        no_errors(pair)
+        expect("payload", longest(last), before - 16)
+        no_errors(ends.pair)
 
 
 def test_leaving_after_extension_headers():
     """Leaving hpcc does not return the reserved space if setsockopt() has already removed it."""
-    pair = Pair(6, offload=False, delay="50us")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    transfer((client, server, pattern(50000)))
-    sniffer.segments()
+    ends = Watched(6, offload=False)
+    ends.send(50000)
     # no ACK arrives between the two calls
-    client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-    transfer((client, server, pattern(200000)))
-    segments = sniffer.segments()
-    sane(segments)
-    last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
+    ends.client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(16))
+    set_cc(ends.client, "cubic")
     # MTU without IPv6, TCP, timestamps and the extension header
-    expect("payload", max(len(seg.payload) for seg in last), 1500 - 40 - 32 - 16)
-    no_errors(pair)
+    expect("payload", longest(ends.send(200000)[-20:]), 1500 - 40 - 32 - 16)
+    no_errors(ends.pair)
 
 
 def test_path_mtu_is_reported():
-    """tcpi_pmtu is the path MTU: before the first data segment, with data, and under another
-    congestion control.
-    """
+    """tcpi_pmtu is the path MTU: before the first data segment, with data, and under cubic."""
     for version in 4, 6:
-        pair = Pair(version, delay="50us")
-        ends = pair.connect()
+        ends = Pair(version, delay="50us").connect()
         for turn in "hpcc", "data", "cubic", "hpcc", "data":
             if turn == "data":
                 transfer((*ends, pattern(50000)))
@@ -247,17 +225,14 @@ def test_path_mtu_is_reported():
 
 def test_ip_options_after_accept():
     """If IP options are set before a socket sends, its MSS is derived from the path MTU."""
-    pair = Pair(delay="50us")
-    _, server = pair.connect()
+    _, _, server = joined(Pair(delay="50us"))
     before = tcp_info(server)["snd_mss"]
     server.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
     expect("MSS", tcp_info(server)["snd_mss"], before - 20)
 
 
 def test_frag_needed_after_leaving():
-    """A router reports a smaller MTU to a socket that has left hpcc and sent nothing since: TCP at
-    once retransmits the segments that were too long.
-    """
+    """A router reports a smaller MTU to a socket that has left hpcc: TCP at once retransmits what was too long."""
     flow = Flow()
     sent = flow.run()
     expect("segments", len(sent) > 1, True)
@@ -288,11 +263,6 @@ def test_mtu_probing():
     expect_in("MSS", found["hpcc"], found["cubic"] - 16, found["cubic"] + 16)
 
 
-def ext_header(nbytes):
-    """Return destination options of this length."""
-    return bytes([0, nbytes // 8 - 1, 0x1e, nbytes - 4]) + bytes(nbytes - 4)
-
-
 # name: (level, option, value) that take space in each packet, or return it
 ROOM = {
     "dst8": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(8)),
@@ -307,9 +277,7 @@ ROOM = {
 
 
 def room_left(pair, address, version, slots, turns):
-    """Apply the turns to a connection that began under hpcc and to a connection that never ran
-    hpcc: at the end the segments of both connections have the same size.
-    """
+    """Apply the turns to a connection that began under hpcc, and to one that never ran it: their MSS ends equal."""
     pair.c.sysctl("net.hpcc.slots", slots)
     listener = pair.s.socket(version)
     listener.bind(("" if version == 4 else "::", 0))
@@ -340,9 +308,7 @@ def room_left(pair, address, version, slots, turns):
 
 
 def test_room_in_any_order():
-    """setsockopt() sets options and other congestion controls in random order, with and without an
-    ACK in between: the MSS is right.
-    """
+    """Options and congestion controls are set in random order, with and without an ACK in between: the MSS is right."""
     rng = random.Random(5)
     for address in "10.0.0.2", "::ffff:10.0.0.2", "fd00::2":
         version = 6 if ":" in address else 4
@@ -362,58 +328,33 @@ def test_room_in_any_order():
 
 
 def test_leaving_gives_the_room_back():
-    """Under another congestion control segments have their full size again."""
-    pair = Pair(offload=False, delay="50us")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    sizes = []
+    ends, sizes = Watched(offload=False), []
     for name in "hpcc", "cubic", "hpcc", "reno":
-        set_cc(client, name)
-        sniffer.segments()
-        transfer((client, server, pattern(80000)))
-        data = data_segments(sniffer.segments())
-        sizes.append(max(len(seg.payload) for seg in data))
+        set_cc(ends.client, name)
+        data = ends.send(80000)
+        sizes.append(longest(data))
         expect(f"options under {name}", bool(ours_in(data)), name == "hpcc")
     expect("sizes", sizes, [1420, 1448, 1420, 1448])
 
 
-def test_leaving_lifts_the_cap_on_bursts():
-    pair = Pair(delay="50us", burst=2)
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    largest = []
-    for name in "hpcc", "cubic", "hpcc":
-        set_cc(client, name)
-        sniffer.segments()
-        transfer((client, server, pattern(150000)))
-        largest.append(max(len(seg.payload) for seg in sniffer.segments()))
-    expect_in("hpcc", max(largest[0], largest[2]), 1000, 2 * 1420)
-    expect_in("cubic", largest[1], 4 * 1448, 1 << 16)
+def segments_in(data, sock):
+    return -(-longest(data) // tcp_info(sock)["snd_mss"])
 
 
 def test_bursts():
     """A burst has at most as many segments as the sysctl burst."""
     for burst in 1, 2, 4:
-        pair = Pair(delay="200us", burst=burst, start_rtt_ns=10**9)
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
-        transfer((client, server, pattern(150000)))
-        largest = max(len(seg.payload) for seg in sniffer.segments())
-        mss = tcp_info(client)["snd_mss"]
-        expect_in(f"burst of {burst}", -(-largest // mss), 1, burst)
+        ends = Watched(delay="200us", burst=burst, start_rtt_ns=10**9)
+        expect_in(f"burst of {burst}", segments_in(ends.send(150000), ends.client), 1, burst)
 
 
 def test_bursts_by_the_window():
     """A burst has 1/32 of the window W, at least one segment and at most 16."""
     # W of 10 Gb/s and 100 us is 89 segments, or a few less
     for mbps, least, most in (1000, 1, 1), (10000, 2, 2), (40000, 10, 11), (80000, 16, 16):
-        pair = Pair(delay="50us", base_rtt_ns=100000, host_mbps=mbps)
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
-        transfer((client, server, pattern(12 * mbps)))      # W: no ACK is without a record yet
-        largest = max(len(seg.payload) for seg in sniffer.segments())
-        mss = tcp_info(client)["snd_mss"]
-        expect_in(f"burst at {mbps} Mb/s", -(-largest // mss), least, most)
+        ends = Watched(base_rtt_ns=100000, host_mbps=mbps)
+        # W: no ACK is without a record yet
+        expect_in(f"burst at {mbps} Mb/s", segments_in(ends.send(12 * mbps), ends.client), least, most)
 
 
 def test_bursts_by_time():
@@ -430,9 +371,7 @@ def test_bursts_by_time():
         sniffer = Sniffer(path.a, "right")
         goodput_mbps(client, server, 2000000)
         expect("runs", get_cc(client), "hpcc")
-        mss = tcp_info(client)["snd_mss"]
-        largest = max(len(seg.payload) for seg in sniffer.segments())
-        expect_in(f"bursts at {mbps} Mb/s", -(-largest // mss), least, most)
+        expect_in(f"bursts at {mbps} Mb/s", segments_in(sniffer.segments(), client), least, most)
 
 
 def test_pacing_by_acks():
@@ -444,9 +383,8 @@ def test_pacing_by_acks():
             path.change(node, f"hpcc rate {MBPS}mbit delay 1ms")
         client, server = path.connect()
         rates = []
-        goodput_mbps(client, server, 4000000,
-                     lambda: rates.append((path.a.flow(client)["R"],
-                                           tcp_info(client)["pacing_rate"])))
+        goodput_mbps(client, server, 4000000, lambda: rates.append((path.a.flow(client)["R"],
+                                                                    tcp_info(client)["pacing_rate"])))
         expect("runs", get_cc(client), "hpcc")
         R, rate = rates[-1]
         if pace:
