@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Counters, flows and statistics are read, and parameters written, while traffic changes or uses
-them: the values are valid, and a kernel that detects data races finds none.
-"""
+"""Values are read, and parameters written, while traffic changes or uses them: for kernels that detect data races."""
 
 import os
 import signal
@@ -58,7 +56,6 @@ def under_traffic(function):
 
 
 def test_flows():
-    """Counters, flows, and requests for identities are read."""
     def read(pair):
         for ns in (pair.c, pair.s):
             ns.counters()
@@ -72,12 +69,10 @@ def test_flows():
 
 
 def test_statistics():
-    """tc -s shows the qdisc of a port that sends."""
     under_traffic(lambda pair: pair.c.run("tc", "-s", "qdisc", "show"))
 
 
 def test_parameters():
-    """Parameters are written while connections read them."""
     def write(pair):
         for value in (10, 100):
             pair.c.sysctl("net.hpcc.n_flows", value)

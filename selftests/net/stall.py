@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""No transfer waits for a delayed ACK, over combinations of MTU x rate x RTT x sample x carry,
-compared with cubic on the same path. HPCC_STALL=all tries all combinations.
+"""No transfer waits for a delayed ACK, over combinations of MTU, rate, RTT, sample and carry, compared with cubic.
+HPCC_STALL=all tries all combinations.
 """
 
 import itertools
@@ -22,9 +22,8 @@ ETA = 0.95
 OPTION_BYTES = 28
 PROBE_BYTES = 140
 PROBE_SEGMENTS = 8
-# The least part of the allowed goodput in the complete grid, with requests on data and on probes. A window of
-# 64 KB segments has 1 to 4 of them, so part of the link stays idle because W is quantized. With probes slow
-# start takes about one round trip longer. A delayed ACK would cost far more.
+# The least part of the allowed goodput in the complete grid, with requests on data and on probes: a window has only
+# 1 to 4 segments of 64 KB, and probes make slow start one round trip longer. A delayed ACK would cost far more.
 LEAST = {65535: (0.6, 0.5)}
 LEAST_ELSE = (0.9, 0.8)
 # The least part of cubic's goodput in the small grid.
@@ -33,10 +32,8 @@ FLOOR_ELSE = 0.85
 DELAYED = "TcpExtDelayedACKs"
 DELAYED_US = 40000
 
-
-# An RTT below TCP's clock tick, windows of three segments, more probes than the link has space for, and
-# one record per T, with the least part of cubic's goodput. Before these cases were improved they reached
-# 0.08, 0.83, 0.82, 0.83 and 0.65.
+# An RTT below TCP's clock tick, windows of three segments, more probes than the link has space for, and one record
+# per T, with the least part of cubic's goodput. At first these cases reached 0.08, 0.83, 0.82, 0.83 and 0.65.
 HARD = ((1500, 100000, "0us", KNOBS[0], 0.9), (9000, 1000, "100us", KNOBS[0], 0.9),
         (9000, 1000, "100us", KNOBS[3], 0.84), (576, 1000, "0us", KNOBS[3], 0.9),
         (576, 1000, "100us", KNOBS[1], 0.88))
@@ -51,7 +48,6 @@ def modest():
 
 
 def complete():
-    """Yield all combinations."""
     for mtu, mbps, delay, knobs in itertools.product(MTUS, MBPS, DELAYS, KNOBS):
         carry = knobs["carry"]
         yield mtu, mbps, delay, knobs, LEAST.get(mtu, LEAST_ELSE)[carry] * allowed(mtu, carry)

@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/sysctl.c: each parameter of both modules, its limits, its default, the values that
-are refused, and its owner.
-"""
+"""kmod/common/sysctl.c: each parameter of both modules: its limits, default, refused values, and owner."""
 
 import errno
 import os
@@ -27,7 +25,6 @@ def test_defaults():
 
 
 def refused(ns, path, value):
-    """Return whether writing a value fails."""
     try:
         ns.sysctl(path, value)
     except OSError:
@@ -63,11 +60,8 @@ def message(writer, path, value):
 
 
 class Here:
-    """The initial namespace."""
-
     @staticmethod
     def sysctl(name, value):
-        """Write a parameter."""
         fd = os.open("/proc/sys/" + name.replace(".", "/"), os.O_WRONLY)
         try:
             os.write(fd, str(value).encode())
@@ -119,7 +113,6 @@ def test_per_namespace():
 
 
 def test_modes():
-    """All users can read, and root can write."""
     ns = Netns()
     for folder, names in parameters.ALL.items():
         modes = ns.run("stat", "-c", "%a", *(f"/proc/sys/net/{folder}/{name}" for name in names))

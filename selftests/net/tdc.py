@@ -1,7 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's tc-testing: the kernel's own tdc.py runs the cases of lib/tc_cases.py; each option
-has to be in a case that tc accepts, and in one that it refuses.
+"""The kernel's tc-testing runs the cases of lib/tc_cases.py: each option has to be accepted and refused once.
 
 HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, select cases by their id. With --json the
 script prints the cases as tdc.py reads them.
@@ -35,8 +34,7 @@ def tdc(work, chosen):
         ktap.skip_all("needs python3-pyroute2, without which this kernel's tdc.py does not wait "
                       "for its namespaces")
     shutil.copytree(source, work / "tdc", ignore=shutil.ignore_patterns("tc-tests"))
-    (work / "tdc/tdc_config_local.py").write_text(
-        LOCAL % (shutil.which("tc"), shutil.which("ip")), encoding="utf-8")
+    (work / "tdc/tdc_config_local.py").write_text(LOCAL % (shutil.which("tc"), shutil.which("ip")), encoding="utf-8")
     # Newer versions run cases in separate processes, which use semaphores.
     if not os.path.ismount("/dev/shm"):
         os.makedirs("/dev/shm", exist_ok=True)
