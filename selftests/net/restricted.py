@@ -16,6 +16,7 @@ from lib.net import Netns
 from lib.tcp import set_cc
 
 NAMES = ("hpcc", "ldcp")
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def as_other(function, uid=1000):
@@ -51,7 +52,7 @@ def default_of_a_container(name):
     """Set the default congestion control of a new user and network namespace as its root. Return the error or ""."""
     if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # CLONE_NEWUSER, CLONE_NEWNET
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
-    fd = os.open("/proc/sys/net/ipv4/tcp_congestion_control", os.O_WRONLY)
+    fd = os.open(DEFAULT, os.O_WRONLY)
     try:
         os.write(fd, name.encode())
     except OSError as error:
@@ -64,8 +65,6 @@ TABLES = (("link", {"link": [{"node": 1, "port": 2, "rate": 10**9}]}),
 
 
 class Here:
-    """The current network namespace, for Family."""
-
     def __enter__(self):
         return self
 
@@ -74,7 +73,6 @@ class Here:
 
 
 def entries(name):
-    """Return the number of entries of a table in this namespace."""
     return sum(len(part[name]) for part in Family(Here(), "hpcc").dump(f"{name}-get"))
 
 
@@ -92,7 +90,6 @@ def changed():
 
 
 def without_cap_net_admin():
-    """Drop CAP_NET_ADMIN, as for root in a container without it."""
     head, sets = struct.pack("=Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
     libc = ctypes.CDLL(None)
     expect("capget", libc.capget(head, sets), 0)
@@ -102,7 +99,6 @@ def without_cap_net_admin():
 
 
 def weak_root():
-    """Call changed() as uid 0 without CAP_NET_ADMIN."""
     without_cap_net_admin()
     return changed()
 
@@ -144,9 +140,7 @@ def test_users():
 
 
 def test_containers():
-    """Root of a container cannot make hpcc or ldcp its default unless they are allowed. (It can select them by
-    setsockopt(), for which the kernel requires CAP_NET_ADMIN in the socket's namespace.)
-    """
+    """Root of a container cannot make hpcc or ldcp its default unless allowed, but can select them by setsockopt()."""
     # Linux 6.1 and later leak a reference to the module when they refuse.
     need_virtual_time()
     defer(allow, allowed())
@@ -159,10 +153,8 @@ def test_containers():
 
 
 def test_tables():
-    """Only a process with CAP_NET_ADMIN in the tables' namespace can change the tables. Uid 0
-    without CAP_NET_ADMIN, an ordinary user, and a container that shares the namespace cannot. A
-    container with its own namespace can change the tables of its namespace. It cannot load the
-    modules of carriers that need links, or of receiver mode. All users can read the tables.
+    """Only a process with CAP_NET_ADMIN in the tables' namespace can change them; all users can read them. A container
+    can change the tables of its own namespace, but loads no modules of carriers or of receiver mode.
     """
     no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
     expect("a container before the modules", as_other(lambda: changed_by_a_container(0x40000000)), yes.replace("1", "ENOENT"))
@@ -184,12 +176,11 @@ def test_tables():
 
 
 def test_default_of_the_first_namespace():
-    """If hpcc or ldcp becomes the machine's default, all users may select it."""
-    before = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="ascii")
+    before = DEFAULT.read_text(encoding="ascii").strip()
     defer(allow, allowed())
     allow("reno cubic")
-    for name in before.strip(), *NAMES, before.strip():
-        Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text(name, encoding="ascii")
+    for name in before, *NAMES, before:
+        DEFAULT.write_text(name, encoding="ascii")
     expect("allowed", [name for name in NAMES if name in allowed().split()], list(NAMES))
 
 

@@ -27,13 +27,11 @@ def needs(name, stamp=""):
 
 
 def message(name):
-    """Return the message if a module cannot be loaded."""
     return "Error: " + ("respond: module sch_hpcc_respond not loaded." if name == "respond" else
                         f"stamp {name}: carrier not loaded.")
 
 
 def held():
-    """Return the users of each loaded module that needs sch_hpcc."""
     return {name: users(name) for name in carriers("sch_hpcc")}
 
 
@@ -48,9 +46,7 @@ def fresh():
 
 @each(*MODULES)
 def on_demand(name):
-    """A port loads the module of a carrier when it begins to stamp the carrier, and holds it until it stops. A port
-    that was ever configured to respond holds that module until it is deleted.
-    """
+    """A port holds the module of a carrier while it stamps it, and the module of responses until the port is deleted."""
     ns, module, stays = fresh(), MODULES[name], name == "respond"
     ns.tc("qdisc add dev d0 root handle 1: hpcc", "qdisc change dev d0 root handle 1: hpcc rate 1gbit")
     expect("of a port without it", held(), {})
@@ -96,7 +92,7 @@ def test_refused_change():
 @each(*MODULES)
 def missing(name):
     """Without its module tc says so, and the old configuration stays in force."""
-    ns, module = fresh(), MODULES[name]
+    ns = fresh()
     other = "sch_hpcc_ioam" if name != "ioam" else "sch_hpcc_csig"
     insert(ns, other)
     keeps = "tcp," + ("ioam" if name != "ioam" else "csig_push")

@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/netlink/specs/tc-hpcc.yaml agrees with include/uapi/linux/hpcc.h, and with what the
-kernel accepts and returns.
-"""
+"""Documentation/netlink/specs/tc-hpcc.yaml agrees with include/uapi/linux/hpcc.h and with the kernel."""
 
 import json
 import os
@@ -34,12 +32,10 @@ CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/c
 
 
 def definition(name):
-    """Return an enum, flags or a structure."""
     return next(one for one in SPEC["definitions"] if one["name"] == name)
 
 
 def entries(name):
-    """Return the names in an enum or in flags."""
     return [entry["name"] for entry in definition(name)["entries"]]
 
 
@@ -53,7 +49,6 @@ def attributes(name):
 
 
 def members(name):
-    """Return (member, format) of a structure."""
     return [(member["name"], SIZES[member["type"]]) for member in definition(name)["members"]]
 
 
@@ -64,7 +59,6 @@ def record(name, data):
 
 
 def encode(options):
-    """Encode options of the qdisc, given by name."""
     body = b""
     for number, one in attributes("hpcc-attrs").items():
         value = options.get(one["name"])
@@ -79,7 +73,6 @@ def encode(options):
 
 
 def decode(data):
-    """Decode options of the qdisc."""
     found, known = {}, attributes("hpcc-attrs")
     for number, raw in attrs_of(data):
         one = known[number]
@@ -104,7 +97,6 @@ class Port(Netlink):
         super().__init__(self.ns, "v0")
 
     def parse(self, body):
-        """Return the attributes of our qdisc, by name."""
         index, _, parent = struct.unpack_from("=4xiII", body)
         known = attributes("attrs")
         return {known[number]["name"]: raw for number, raw in attrs_of(body[20:])} \
@@ -118,12 +110,10 @@ class Port(Netlink):
 
 
 def c_name(text):
-    """Return a name of C in the form of a specification."""
     return text.lower().replace("_", "-")
 
 
 def test_header_attributes():
-    """The attributes have the same names, numbers and types as in the header."""
     block = re.search(r"enum \{\s*TCA_HPCC_UNSPEC,(.*?)__TCA_HPCC_MAX", HEADER, re.S)[1]
     want = {number: (c_name(name), kind or "pad") for number, (name, kind) in
             enumerate(re.findall(r"^\tTCA_HPCC_(\w+),(?:\s*/\* (u\d+),)?", block, re.M), 1)}
@@ -199,7 +189,6 @@ def test_round_trip():
 
 
 def test_statistics():
-    """The statistics have the values that tc prints."""
     port = Port()
     expect("set", port.set(b""), ("", ""))
     sock = packet_socket(port.ns, "v0", 0)
