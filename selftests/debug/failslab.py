@@ -46,13 +46,11 @@ KernelLog.EXPLAINED = re.compile(r"kmem_cache_create\w*\(hpcc_flow\) failed with
 
 
 def write(path, value):
-    """Write a file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(str(value))
 
 
 def read(path):
-    """Read a file."""
     with open(path, encoding="ascii") as file:
         return file.read().strip()
 
@@ -161,7 +159,6 @@ def insert(module):
 
 
 def remove(module):
-    """Unload a module. Return 0 or the error."""
     return syscall(DELETE_MODULE, module.encode(), os.O_NONBLOCK)
 
 

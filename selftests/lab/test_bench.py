@@ -23,7 +23,6 @@ setUpModule = unittests.allow_interrupts
 
 
 def load_script(name):
-    """Load a script of scripts/ as a module."""
     path = str(TOP / "scripts" / name)
     loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), path)
     spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)

@@ -92,7 +92,6 @@ class Boot(unittest.TestCase):
         return found
 
     def test_interactive(self):
-        """An interactive shell on a terminal."""
         master, terminal = os.openpty()
         self.addCleanup(os.close, master)
         with subprocess.Popen(["setsid", "--ctty", RUN, "--interactive", "bash"], stdin=terminal,

@@ -176,7 +176,6 @@ class Events(unittest.TestCase):
         self.assertIn("change t0 h0 root 10: hpcc rate 10000000000\n", made["event-2"])
 
     def test_settings(self):
-        """The network's settings are part of the scenario in results.json."""
         made = build(topology=self.SPINES, event=[self.DOWN])
         self.assertEqual(scenario.build(made.settings(), "test").events, made.events)
 

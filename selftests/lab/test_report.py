@@ -57,7 +57,6 @@ def series(flows=1, ports=1):
 
 
 def data_of(text):
-    """Return the data of a page's charts."""
     return [json.loads(found) for found in
             re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
 
@@ -292,8 +291,6 @@ needs_matplotlib = unittest.skipIf(unittests.run(PYTHON, "-c", "import matplotli
 
 
 class Figures(unittests.Case):
-    """hpcc-lab figures"""
-
     def setUp(self):
         super().setUp()
         self.file = self.directory / "results.json"

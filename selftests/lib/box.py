@@ -49,12 +49,10 @@ class Packet:
 
     @property
     def flags(self):
-        """The TCP flags."""
         return self.tcp[13]
 
     @property
     def sport(self):
-        """The source port."""
         return int.from_bytes(self.tcp[:2], "big")
 
     @property
@@ -64,7 +62,6 @@ class Packet:
 
     @property
     def seq(self):
-        """The sequence number."""
         return int.from_bytes(self.tcp[4:8], "big")
 
     @seq.setter
@@ -96,7 +93,6 @@ class Packet:
         return [back, on]
 
     def has_ours(self):
-        """Return whether the packet carries an option of ours."""
         return any(opt[0] == KIND for opt in self.options)
 
     def frame(self):
@@ -152,7 +148,6 @@ class BoxPath(Path):
         return sock
 
     def close(self):
-        """Stop the forwarding."""
         os.close(self.stop[1])
         self.thread.join()
         os.close(self.stop[0])

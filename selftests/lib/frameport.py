@@ -39,7 +39,6 @@ class FramePort:
         self.pair.c.tc(f"qdisc add dev eth0 parent {handle}1 {kind}")
 
     def send(self, frame):
-        """Send a frame through the port."""
         self.ends[0].send(frame)
 
     def recv(self, addresses):
@@ -50,14 +49,12 @@ class FramePort:
                 return got
 
     def through(self, frame):
-        """Send a frame through the port. Return it as it left."""
         self.send(frame)
         got = self.recv(frame[:12])
         tag = frame[12:16] if struct.unpack_from("!H", frame, 12)[0] == 0x8100 else b""
         return got[:12] + tag + got[12:]
 
     def stats(self):
-        """Return the statistics of the port."""
         return self.pair.c.port("eth0")["hpcc"]
 
 

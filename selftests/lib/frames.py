@@ -69,7 +69,6 @@ def from_host(host, **how):
 
 
 def tcp_offset(frame):
-    """Return the offset of the TCP header of a well-formed frame."""
     at = ip_offset(frame)
     return at + Segment(frame[at:]).at
 
@@ -126,7 +125,6 @@ class Wire:
         fcntl.ioctl(self.tx, SIOCETHTOOL, request)
 
     def send(self, frame):
-        """Send a frame through the qdisc, out of the device."""
         try:
             self.tx.send(frame)
         except OSError as error:
@@ -162,7 +160,6 @@ class Wire:
         return None
 
     def through(self, frame):
-        """Send a frame. Return the frame that arrives."""
         self.send(frame)
         got = self.receive()
         return got and got[1]
@@ -178,7 +175,6 @@ class Wire:
         return self.qdiscs()[0]["hpcc"]
 
     def write_pcap(self, path):
-        """Write the frames that arrived to a file, for other programs to check."""
         with open(path, "wb") as file:
             file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
             for frame in self.pcap:
@@ -227,7 +223,6 @@ def check_stamped(what, sent, got, opt, right=True):
 
 
 def receive_all(wire, count):
-    """Return up to count frames."""
     frames = []
     while len(frames) < count:
         got = wire.receive()

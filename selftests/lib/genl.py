@@ -26,12 +26,10 @@ FORMS = {"u16": "=H", "u32": "=I", "u64": "=Q"}
 
 @functools.cache
 def spec_of(name):
-    """Return a family's specification."""
     return yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def cookie(sock):
-    """Return the socket's cookie (SO_COOKIE)."""
     return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0]
 
 
@@ -44,7 +42,6 @@ def name_of(sock):
 
 
 def as_nobody(call):
-    """Call a function without privileges."""
     os.seteuid(65534)
     try:
         return call()
@@ -184,7 +181,6 @@ class Family(Netlink):
         return self.request(command, self.encode(self.commands[command][1], values), NLM_F_DUMP)
 
     def set(self, command, **values):
-        """Send a request that changes something."""
         self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
 
     def get(self, command, **values):
@@ -195,7 +191,6 @@ class Family(Netlink):
         return found[0]
 
     def listen(self, group):
-        """Join a multicast group."""
         self.sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups[group])
         self.sock.setblocking(False)
 

@@ -113,7 +113,6 @@ def allowed():
 
 
 def allow(names):
-    """Set the congestion controls that all users may select."""
     fd = os.open(ALLOWED, os.O_WRONLY)
     try:
         os.write(fd, names.encode())

@@ -18,13 +18,11 @@ class Skip(Exception):
 
 
 def expect(what, got, want):
-    """Fail unless got equals want."""
     if got != want:
         raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
 
 
 def expect_in(what, got, low, high):
-    """Fail unless low <= got <= high."""
     if not low <= got <= high:
         raise AssertionError(f"{what}: got {got!r}, wanted {low!r} to {high!r}")
 

@@ -11,7 +11,6 @@ MODPROBE = "/proc/sys/kernel/modprobe"
 
 
 def write(path, text):
-    """Write text to a file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
 
@@ -27,6 +26,5 @@ def modprobe(*lines):
 
 
 def insmod(name):
-    """Return the command that loads a module."""
     file = module_file(name)
     return f"/sbin/insmod {file}" if file else f"/sbin/modprobe {name}"

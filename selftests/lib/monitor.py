@@ -50,7 +50,6 @@ def recorded(name):
 
 
 def start(ns, *words, **how):
-    """Start hpccmon. Return the process."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
     with ns:
         return subprocess.Popen([program(), *words], text=True, **how)
@@ -79,7 +78,6 @@ def listen(ns, *words):
 
 
 def run_json(ns, *words):
-    """Run hpccmon with --json. Return its output as an object."""
     return json.loads(run(ns, *words, "--json"))
 
 
@@ -105,7 +103,6 @@ class Screen:
             subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"], check=True)
 
     def tmux(self, *words):
-        """Run a command of tmux. Return its output."""
         done = subprocess.run([*self.command, *map(str, words)], check=False, capture_output=True,
                               text=True, env=os.environ | {"TERM": "screen", "LC_ALL": "C.UTF-8"})
         if done.returncode:
@@ -113,11 +110,9 @@ class Screen:
         return done.stdout
 
     def keys(self, *keys):
-        """Press keys."""
         self.tmux("send-keys", *keys)
 
     def resize(self, width, height):
-        """Change the terminal's size."""
         self.size = width, height
         self.tmux("resize-window", "-x", width, "-y", height)
 
@@ -135,7 +130,6 @@ class Screen:
         raise AssertionError("the screen shows:\n" + "\n".join(lines))
 
     def pane(self, what):
-        """Return a property of tmux's pane."""
         return self.tmux("display", "-p", f"#{{pane_{what}}}").strip()
 
     def ended(self):

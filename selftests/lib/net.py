@@ -64,7 +64,6 @@ class Netns:
         self.family = None
 
     def hpcc(self):
-        """Return the netlink family hpcc."""
         if self.family is None:
             self.family = Family(self, "hpcc")
         return self.family
@@ -89,15 +88,12 @@ class Netns:
         return done.stdout
 
     def ip(self, *lines):
-        """Run lines of ip(8)."""
         return self.run("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
 
     def tc(self, *lines):
-        """Run lines of tc(8)."""
         return self.run("tc", "-batch", "-", stdin="\n".join(lines) + "\n")
 
     def qdiscs(self, dev):
-        """Return the qdiscs of a device, with their statistics."""
         return json.loads(self.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
 
     def port(self, dev):
@@ -110,7 +106,6 @@ class Netns:
             return file.read()
 
     def sysctl(self, name, value=None):
-        """Read or write a parameter."""
         path = "/proc/sys/" + name.replace(".", "/")
         if value is None:
             return self.read(path).strip()
@@ -128,11 +123,9 @@ class Netns:
                         map(str.split, self.read(f"/proc/net/{name}").splitlines()))
 
     def dump(self, **values):
-        """Return flow-get of the netlink family hpcc."""
         return self.hpcc().dump("flow-get", **values)
 
     def flows(self):
-        """Return the flows of the namespace."""
         return [_flow(attrs) for attrs in self.dump()]
 
     def ask(self):
@@ -180,7 +173,6 @@ class Netns:
         raise KeyError(name)
 
     def socket(self, version=4, proto=0):
-        """Return a TCP socket."""
         with self:
             sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_STREAM, proto)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,7 +181,6 @@ class Netns:
 
 
     def listen(self, addr, port=5000, sock=None, backlog=1000):
-        """Return a listening socket; `sock` may have options already."""
         sock = sock or self.socket(6 if ":" in addr else 4)
         bind_soon(sock, (addr, port))
         sock.listen(backlog)
@@ -240,14 +231,12 @@ class Pair:
                 ns.tc(f"qdisc add dev eth0 root {qdisc}")
 
     def listen(self, port=5000, cc=None, proto=0):
-        """Return a listening socket on s."""
         sock = self.s.socket(self.version, proto)
         if cc:
             set_cc(sock, cc)
         return self.s.listen(self.addr[1], port, sock)
 
     def connect(self, listener=None, cc=None, lport=0, client=None):
-        """Connect c to s. Return both sockets."""
         listener = listener or self.listen()
         client = client or self.c.socket(self.version)
         if cc:

@@ -26,7 +26,6 @@ MACS = bytes.fromhex("020000000002020000000001")
 
 
 def ones_sum(data):
-    """Return the ones' complement sum."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -128,7 +127,6 @@ def record(hop, ts, tx, qlen=0, tag=1):
 
 
 def identity(hop, node=0, port=0, mant=0, exp=0):
-    """Return an identity record."""
     return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
 
 
@@ -309,12 +307,10 @@ def sane(segments, mtu=1500):
 
 
 def ours_in(segments, kind=KIND):
-    """Return the segments that carry an option of our kind."""
     return [seg for seg in segments if seg.option(kind)]
 
 
 def data_segments(segments):
-    """Return the segments with data."""
     return [seg for seg in segments if seg.payload]
 
 

@@ -24,7 +24,6 @@ def set_links(ns, *links):
 
 
 def delete_links(ns, *links):
-    """Delete links from a host's table: node and port."""
     ns.hpcc().set("link-del", link=[link(*one) for one in links])
 
 
@@ -42,12 +41,10 @@ def route(line):
 
 
 def set_routes(ns, *lines, how="set", **more):
-    """Add, change or delete routes."""
     ns.hpcc().set(f"route-{how}", route=[route(line) for line in lines], **more)
 
 
 def get_routes(ns):
-    """Return the routes of a host."""
     return [f"{one['prefix']}/{one['len']} {one.get('where', '-')} {one.get('carrier', '-')}"
             for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
@@ -116,7 +113,6 @@ class Path:
         return self.switches[node - 1].port(dev)
 
     def connect(self, port=5000, cc=None, client=None):
-        """Connect a to b. Return both sockets."""
         client = client or self.a.socket(self.version)
         if cc:
             set_cc(client, cc)

@@ -82,7 +82,6 @@ class Peer:
         self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} {what}")
 
     def close(self):
-        """Remove the device."""
         if self.fd is not None:
             os.close(self.fd)
         self.fd = None
@@ -90,13 +89,11 @@ class Peer:
     # -- bytes
 
     def packet(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
-        """Return a segment from its fields."""
         ends = addresses(self.addr, self.kernel)
         return ip(ends, tcp(ends, options, payload, flags, (self.port, self.lport), seq, ack, self.window,
                             wrong=0x5555 if bad_csum else 0), tos=ecn)
 
     def raw(self, *what, **how):
-        """Send a packet()."""
         os.write(self.fd, self.packet(*what, **how))
 
     def icmp_frag_needed(self, mtu, seq):
@@ -187,18 +184,15 @@ class Peer:
         return last
 
     def connect(self, ours=syn_option(), **how):
-        """Let the kernel connect to the peer."""
         self.start_connect(**how)
         self.answer(ours)
         return self.sock
 
     def connected(self, *what, **how):
-        """Call connect(). Return the peer."""
         self.connect(*what, **how)
         return self
 
     def listening(self, **how):
-        """Call listen(). Return the peer."""
         self.listen(**how)
         return self
 
@@ -254,11 +248,9 @@ class Peer:
         return None
 
     def cc(self):
-        """Return the name of the socket's congestion control."""
         return get_cc(self.sock)
 
     def flow(self):
-        """Return the kernel's state of the flow."""
         return self.ns.flow()
 
     def rate(self):
@@ -286,7 +278,6 @@ class Link:
         return qlen_value(self.code) / T_UNITS
 
     def raw(self):
-        """Return the record."""
         return record(self.hop, self.ts, self.tx, self.code, self.tag)
 
 
@@ -300,7 +291,6 @@ class Flow(Peer):
         self.fill()
 
     def fill(self):
-        """Fill the socket's buffer."""
         try:
             self.sock.send(bytes(1 << 20))
         except BlockingIOError:
@@ -409,7 +399,6 @@ class LdcpFlow(Peer):
         self.always = False     # the kernel always has more data to send
 
     def connect(self, **how):
-        """Let the kernel connect to the peer."""
         super().connect(b"", **how)
         self.sock.setblocking(False)
         self.start = self.high = self.acked
@@ -423,7 +412,6 @@ class LdcpFlow(Peer):
         return self
 
     def fill(self):
-        """Fill the socket's buffer."""
         try:
             self.sock.send(bytes(1 << 20))
         except BlockingIOError:
@@ -470,7 +458,6 @@ class LdcpFlow(Peer):
         raise AssertionError(f"cw stays above {cw}")
 
     def counters(self):
-        """Return the counters of /proc/net/ldcp."""
         return self.ns.counters("ldcp")
 
     # -- a receiver

@@ -32,7 +32,6 @@ class Netlink:
         defer(self.sock.close)
 
     def send(self, kind, body, flags=0):
-        """Send a message."""
         self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body)
 
     def ask(self, kind, body, flags=0):
@@ -76,7 +75,6 @@ class Queue(Netlink):
         defer(self.close)
 
     def close(self):
-        """Stop the thread."""
         os.close(self.stop[1])
         self.thread.join()
         os.close(self.stop[0])
@@ -159,12 +157,10 @@ def insn(code, dst=0, src=0, off=0, imm=0):
 
 
 def mov(dst, imm):
-    """dst = imm"""
     return insn(0xb7, dst, imm=imm)
 
 
 def copy(dst, src):
-    """dst = src"""
     return insn(0xbf, dst, src)
 
 

@@ -64,7 +64,6 @@ class Metrics(dict):
         return found[0]
 
     def labels(self, name):
-        """Return the labels of each sample of a metric."""
         return [dict(key) for key in self.get(name, {})]
 
 

@@ -75,7 +75,6 @@ def explain(answer, attrs):
 
 
 def main():
-    """Send each case, and print each answer."""
     index = socket.if_nametoindex(sys.argv[1])
     sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
     sock.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)

@@ -152,7 +152,6 @@ class Request:
         self.given["stamp"] = stamp
 
     def add(self):
-        """Add one attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else rng.choice((0, 11, 27, 28, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
@@ -222,7 +221,6 @@ class Netlink:
         self.sequence = 0
 
     def send(self, kind, flags, body):
-        """Send a request."""
         self.sequence += 1
         self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
                                    self.sequence, 0) + body)

@@ -44,7 +44,6 @@ class Routed(Path):
                           f"marking ldcp knonect 1mb node {node} port {port}")
 
     def at(self, link, end):
-        """Return the address of one end of a link."""
         return f"10.0.{link}.{end}" if self.version == 4 else f"fd00:{link}::{end}"
 
     def plug(self, ns, dev, addr):
@@ -118,7 +117,6 @@ table inet track {
 
 
 def nft(ns, rules):
-    """Load nftables rules."""
     ns.run("nft", "-f", "-", stdin=rules)
 
 

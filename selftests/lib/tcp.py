@@ -17,12 +17,10 @@ TCP_INFO = 11
 
 
 def set_cc(sock, name):
-    """Set the congestion control (TCP_CONGESTION)."""
     sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name.encode())
 
 
 def get_cc(sock):
-    """Return the congestion control (TCP_CONGESTION)."""
     return sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, 16).split(b"\0")[0].decode()
 
 
@@ -123,7 +121,6 @@ def bind_soon(sock, addr):
 
 
 def goodput_mbps(client, server, nbytes, each=None):
-    """Send data. Return the goodput in Mbit/s."""
     start = time.monotonic()
     transfer((client, server, pattern(nbytes)), each=each)
     return nbytes * 8 / (time.monotonic() - start) / 1e6

@@ -29,7 +29,6 @@ class Tracepoint:
         defer(self.write, folder + "/enable", "0")
 
     def write(self, name, text):
-        """Write a file of tracefs."""
         with open(f"{self.top}/{name}", "w", encoding="ascii") as file:
             file.write(text)
 

@@ -62,7 +62,6 @@ def _cases(module):
 
 
 def run(*argv, **how):
-    """Run a program. Return its status and its output as text."""
     return subprocess.run(argv, capture_output=True, text=True, check=False, **how)
 
 

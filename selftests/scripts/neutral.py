@@ -31,7 +31,6 @@ SACK = "05"
 
 
 def option_words(segment):
-    """Return the options of a segment; timestamps as numbers."""
     words = []
     for kind, body in segment.walk():
         if kind == TIMESTAMPS:
@@ -164,7 +163,6 @@ def run(modules, like):
 
 
 def main():
-    """Parse arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--like")
     parser.add_argument("module", nargs="*")

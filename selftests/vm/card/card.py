@@ -29,7 +29,6 @@ SYS = "/sys/class/net"
 
 
 def tx_queues(dev):
-    """Return the number of transmit queues of a device."""
     return len([name for name in os.listdir(f"{SYS}/{dev}/queues") if "tx" in name])
 
 
@@ -80,7 +79,6 @@ class CardPath(Path):
                        *(f"qdisc replace dev right parent 1:{i:x} {how}" for i in range(1, self.queues + 1)))
 
     def wait_for_carrier(self):
-        """Wait until both NICs have a carrier."""
         for _ in range(100):
             if all("LOWER_UP" in ns.run("ip", "link", "show", dev) for ns, dev in
                    ((self.switch, "right"), (self.b, "left"))):
