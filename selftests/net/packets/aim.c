@@ -9,19 +9,9 @@
 
 #include "packets.h"
 
-enum { HBH = 0, ICMP = 1, TCP = 6, UDP = 17, ROUTING = 43, FRAGMENT = 44, ICMP6 = 58,
-	DSTOPTS = 60, RAW = 253 };
-
-static uint32_t headers_len(const struct flow *flow)
+static uint32_t flow_sum(const struct flow *flow, uint32_t proto, uint32_t len)
 {
-	return flow->version == 4 ? 20 : 40;
-}
-
-static uint32_t pseudo(const struct flow *flow, uint32_t proto, uint32_t len)
-{
-	uint32_t n = flow->version == 4 ? 4 : 16;
-
-	return fold((uint64_t)sum16(flow->saddr, n) + sum16(flow->daddr, n) + proto + len);
+	return pseudo(flow->version, flow->saddr, flow->daddr, proto, len);
 }
 
 /* Write an IP header at the start of the frame. @len: number of bytes after the header. */
@@ -30,8 +20,8 @@ static void ip_header(struct frame *f, const struct flow *flow, uint8_t proto, u
 	uint8_t *ip = f->data;
 
 	memset(&f->vnet, 0, sizeof(f->vnet));
-	memset(ip, 0, headers_len(flow));
-	f->len = headers_len(flow) + len;
+	memset(ip, 0, ip_len(flow));
+	f->len = ip_len(flow) + len;
 	if (flow->version == 4) {
 		ip[0] = 0x45;
 		put16(ip + 2, f->len);
@@ -40,7 +30,7 @@ static void ip_header(struct frame *f, const struct flow *flow, uint8_t proto, u
 		ip[9] = proto;
 		memcpy(ip + 12, flow->saddr, 4);
 		memcpy(ip + 16, flow->daddr, 4);
-		put16(ip + 10, ~sum16(ip, 20));
+		ip4_sum(ip);
 		return;
 	}
 	ip[0] = 0x60;
@@ -63,28 +53,27 @@ static void tcp_header(uint8_t *th, const struct flow *flow, uint8_t flags, uint
 	put16(th + 14, flow->window);
 }
 
-/* aim_segment() - write a valid segment without data. Returns its length. */
-uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
-		     const uint8_t *opts, uint32_t optlen)
+/* aim_segment() - write a valid segment without data. */
+void aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
+		 const uint8_t *opts, uint32_t optlen)
 {
-	uint8_t *th = f->data + headers_len(flow);
+	uint8_t *th = f->data + ip_len(flow);
 
 	ip_header(f, flow, TCP, 20 + optlen);
 	tcp_header(th, flow, flags, optlen);
 	memcpy(th + 20, opts, optlen);
-	put16(th + 16, ~fold(pseudo(flow, TCP, 20 + optlen) + sum16(th, 20 + optlen)));
-	return f->len;
+	put16(th + 16, ~fold(flow_sum(flow, TCP, 20 + optlen) + sum16(th, 20 + optlen)));
 }
 
 /* ---- TCP options ---- */
 
-static uint32_t timestamps(struct rng *rng, uint8_t *p, struct flow *flow)
+/* write_timestamps() - write two NOPs and the timestamps option. Returns their length. */
+uint32_t write_timestamps(uint8_t *p, const struct flow *flow, uint32_t tsval)
 {
-	p[0] = 1;
-	p[1] = 1;
+	memset(p, 1, 2);
 	p[2] = 8;
 	p[3] = 10;
-	put32(p + 4, flow->tsval - (percent(rng, 3) ? below(rng, 5000) : 0));
+	put32(p + 4, tsval);
 	memcpy(p + 8, flow->ts + 6, 4);
 	return 12;
 }
@@ -98,7 +87,8 @@ static uint32_t options(struct maker *m, uint8_t *p, struct flow *flow)
 	if (percent(rng, 12))
 		return make_options(m, p, flow);
 	if (flow->has_ts && percent(rng, 97))
-		len = timestamps(rng, p, flow);
+		len = write_timestamps(p, flow,
+				       flow->tsval - (percent(rng, 3) ? below(rng, 5000) : 0));
 	while (percent(rng, len > 12 ? 20 : 80)) {
 		uint32_t n = percent(rng, 95) ? our_option(m, buf, flow) : syn_option(m, buf);
 
@@ -136,7 +126,7 @@ static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uin
 		p[13] = TCP_SYN;
 		p[14] = 1;
 	}
-	put16(p + at, ~fold(pseudo(flow, proto, len) + sum16(p, len)));
+	put16(p + at, ~fold(flow_sum(flow, proto, len) + sum16(p, len)));
 	if (percent(rng, 30))
 		put16(p + at, get16(p + at) ^ 0x5555);
 	return len;
@@ -192,14 +182,14 @@ static void sums(struct maker *m, struct frame *f, const struct flow *flow, uint
 		vnet->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
 		vnet->csum_start = l4;
 		vnet->csum_offset = 16;
-		put16(th + 16, pseudo(flow, TCP, len));
+		put16(th + 16, flow_sum(flow, TCP, len));
 		if (len - hlen > 200 && percent(rng, 80)) {
 			vnet->gso_type = flow->version == 4 ? VIRTIO_NET_HDR_GSO_TCPV4 :
 							      VIRTIO_NET_HDR_GSO_TCPV6;
 			vnet->gso_size = 100 + below(rng, 1300);
 		}
 	} else {
-		put16(th + 16, ~fold(pseudo(flow, TCP, len) + sum16(th, len)));
+		put16(th + 16, ~fold(flow_sum(flow, TCP, len) + sum16(th, len)));
 		if (percent(rng, 6))
 			put16(th + 16, get16(th + 16) ^ (1 + below(rng, 0xfffe)));
 		if (percent(rng, 10))
@@ -237,19 +227,32 @@ static uint32_t right_extensions(struct rng *rng, uint8_t *p, uint8_t **next)
 	return at;
 }
 
-/* Insert extension headers (IPv6) or options (IPv4) after the IP header. Returns the number of
- * inserted bytes.
- */
-static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow)
+/* open_at() - insert @n zero bytes at offset @at, and update the IP header. Returns them. */
+uint8_t *open_at(struct frame *f, const struct flow *flow, uint32_t at, uint32_t n)
+{
+	memmove(f->data + at + n, f->data + at, f->len - at);
+	memset(f->data + at, 0, n);
+	f->len += n;
+	if (flow->version == 4) {
+		put16(f->data + 2, f->len);
+		ip4_sum(f->data);
+	} else {
+		put16(f->data + 4, f->len - 40);
+	}
+	return f->data + at;
+}
+
+/* Insert extension headers (IPv6) or options (IPv4) after the IP header. */
+static void insert(struct maker *m, struct frame *f, const struct flow *flow)
 {
 	struct rng *rng = &m->rng;
-	uint32_t at = headers_len(flow), n;
+	uint32_t n;
 	uint8_t proto = f->data[6], ext[1300];
 	uint8_t *next = f->data + 6;
 
 	if (flow->version == 4) {
 		if (!percent(rng, 15))
-			return 0;
+			return;
 		n = 4 * (1 + below(rng, 10));
 		memset(ext, 1, n);
 		if (percent(rng, 20))
@@ -260,54 +263,18 @@ static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow
 		ext[0] = proto;
 	} else {
 		if (!percent(rng, 50))
-			return 0;
+			return;
 		n = percent(rng, 85) ? right_extensions(rng, ext, &next) :
 				       make_extensions(m, ext, &next);
 		*next = proto;
 	}
-	memmove(f->data + at + n, f->data + at, f->len - at);
-	memcpy(f->data + at, ext, n);
-	f->len += n;
+	memcpy(open_at(f, flow, ip_len(flow), n), ext, n);
 	f->vnet.csum_start += f->vnet.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM ? n : 0;
 	f->vnet.hdr_len += f->vnet.hdr_len ? n : 0;
 	if (flow->version == 4) {
 		f->data[0] += n / 4;
-		put16(f->data + 2, f->len);
-		put16(f->data + 10, 0);
-		put16(f->data + 10, ~sum16(f->data, 20 + n));
-	} else {
-		put16(f->data + 4, f->len - 40);
+		ip4_sum(f->data);
 	}
-	return n;
-}
-
-/* Split an IPv6 packet into fragments, as make_fragments() does for IPv4. */
-static void cut6(struct maker *m, const struct frame *f)
-{
-	struct rng *rng = &m->rng;
-	uint32_t len = f->len - 40, id = rng_next(rng);
-	uint32_t size = 8 * (1 + below(rng, len / 16 + 2));
-	uint32_t from, nr = 0;
-
-	if (len / size >= 8)
-		size = (len / 8 + 8) & ~7U;
-	for (from = 0; from < len && nr < 8; from += size, nr++) {
-		struct frame *part = &m->parts[nr];
-		uint32_t n = len - from < size ? len - from : size;
-		uint8_t *p = part->data + 40;
-
-		memset(&part->vnet, 0, sizeof(part->vnet));
-		memcpy(part->data, f->data, 40);
-		put16(part->data + 4, 8 + n);
-		part->data[6] = FRAGMENT;
-		p[0] = f->data[6];
-		p[1] = 0;
-		put16(p + 2, from | (from + n < len));
-		put32(p + 4, id);
-		memcpy(p + 8, f->data + 40 + from, n);
-		part->len = 48 + n;
-	}
-	m->nr_parts = nr - (percent(rng, 15) ? 1 : 0);
 }
 
 /* ---- Kinds of packets ---- */
@@ -350,7 +317,7 @@ static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool
 	struct rng *rng = &m->rng;
 	struct flow flow = *to;
 	uint8_t flags = stranger ? TCP_SYN : some_flags(rng);
-	uint32_t l4 = headers_len(to), optlen, len;
+	uint32_t l4 = ip_len(to), optlen, len;
 	uint8_t *th = f->data + l4;
 
 	if (!stranger) {
@@ -369,10 +336,7 @@ static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool
 	insert(m, f, to);
 	if (percent(rng, 5) && !f->vnet.gso_type) {
 		f->vnet.flags = 0;
-		if (to->version == 4)
-			make_fragments(m, f, 0);
-		else
-			cut6(m, f);
+		make_fragments(m, f, 0);
 	}
 }
 
@@ -383,7 +347,7 @@ static void make_other(struct maker *m, struct frame *f, const struct flow *to)
 	struct rng *rng = &m->rng;
 	uint8_t echo = to->version == 4 ? ICMP : ICMP6;
 	uint8_t proto = percent(rng, 60) ? UDP : percent(rng, 50) ? RAW : echo;
-	uint32_t l4 = headers_len(to), len = 8 + below(rng, percent(rng, 90) ? 200 : 3000);
+	uint32_t l4 = ip_len(to), len = 8 + below(rng, percent(rng, 90) ? 200 : 3000);
 	uint8_t *p = f->data + l4;
 	uint32_t at = proto == UDP ? 6 : 2;
 
@@ -398,17 +362,12 @@ static void make_other(struct maker *m, struct frame *f, const struct flow *to)
 		put16(p, to->version == 4 ? 8 << 8 : 128 << 8);
 	}
 	put16(p + at, 0);
-	put16(p + at, ~fold((to->version == 4 && proto == ICMP ? 0 : pseudo(to, proto, len)) +
-			    sum16(p, len)));
+	put16(p + at, ~fold((proto == ICMP ? 0 : flow_sum(to, proto, len)) + sum16(p, len)));
 	if (percent(rng, 5))
 		put16(p + at, 1 + below(rng, 65535));
 	insert(m, f, to);
-	if (percent(rng, 10)) {
-		if (to->version == 4)
-			make_fragments(m, f, 0);
-		else
-			cut6(m, f);
-	}
+	if (percent(rng, 10))
+		make_fragments(m, f, 0);
 }
 
 /* Whether a frame contains the ports of one of our connections. */
@@ -445,12 +404,11 @@ void aim_frame(struct maker *m, struct frame *f)
 	struct flow *flow = &m->flows[below(rng, m->nr_flows)];
 	uint32_t what = below(rng, 100);
 
-	if (m->nr_parts && m->aimed_parts) {
-		*f = m->parts[--m->nr_parts];
-		return;
-	}
 	if (m->nr_parts) {
-		make_stranger(m, f);
+		if (m->aimed_parts)
+			*f = m->parts[--m->nr_parts];
+		else
+			make_stranger(m, f);
 		return;
 	}
 	m->aimed_parts = true;

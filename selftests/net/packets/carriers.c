@@ -14,51 +14,22 @@
 #define IFA_PROTOCOL	131
 #define IFA_HOP		32
 
-static uint32_t ip_len(const struct flow *flow)
-{
-	return flow->version == 4 ? 20 : 40;
-}
-
-/* Insert @n zero bytes at offset @at, and update the IP header. Returns the inserted bytes. */
-static uint8_t *open_at(struct frame *f, const struct flow *flow, uint32_t at, uint32_t n)
-{
-	memmove(f->data + at + n, f->data + at, f->len - at);
-	memset(f->data + at, 0, n);
-	f->len += n;
-	if (flow->version == 4) {
-		put16(f->data + 2, f->len);
-		put16(f->data + 10, 0);
-		put16(f->data + 10, ~sum16(f->data, 20));
-	} else {
-		put16(f->data + 4, f->len - 40);
-	}
-	return f->data + at;
-}
-
 static void sum_up(struct frame *f, const struct flow *flow)
 {
-	uint32_t l4 = ip_len(flow), len = f->len - l4, n = flow->version == 4 ? 4 : 16;
-	uint8_t *check = f->data + l4 + 16;
+	uint32_t len = f->len - ip_len(flow);
+	uint8_t *th = f->data + ip_len(flow);
 
-	put16(check, 0);
-	put16(check, ~fold((uint64_t)sum16(flow->saddr, n) + sum16(flow->daddr, n) + 6 + len +
-			   sum16(f->data + l4, len)));
+	put16(th + 16, 0);
+	put16(th + 16, ~fold(pseudo(flow->version, flow->saddr, flow->daddr, TCP, len) +
+			     sum16(th, len)));
 }
 
 /* Write a pure ACK with a request that has no slots. */
 static void make_probe(struct rng *rng, struct frame *f, const struct flow *flow)
 {
 	uint8_t opts[16];
-	uint32_t len = 0;
+	uint32_t len = flow->has_ts ? write_timestamps(opts, flow, flow->tsval) : 0;
 
-	if (flow->has_ts) {
-		memset(opts, 1, 2);
-		opts[2] = 8;
-		opts[3] = 10;
-		put32(opts + 4, flow->tsval);
-		memcpy(opts + 8, flow->ts + 6, 4);
-		len = 12;
-	}
 	opts[len] = 253;
 	opts[len + 1] = 4;
 	opts[len + 2] = 1 << 5 | (percent(rng, 95) ? flow->scale : below(rng, 32));
@@ -81,7 +52,7 @@ static void fill_hop(struct rng *rng, uint8_t *hop, uint32_t len)
 /* Write shim, header and stack of INT. If not @right, a type, a version or a length is wrong. */
 static uint32_t make_int(struct rng *rng, uint8_t *p, bool right)
 {
-	uint32_t hops = below(rng, 8), len = INT_HEADER + INT_HOP * hops, i;
+	uint32_t hops = below(rng, 8), len = INT_HEADER + INT_HOP * hops, i, what;
 
 	memset(p, 0, INT_HEADER);
 	p[0] = 1 << 4;
@@ -95,22 +66,15 @@ static uint32_t make_int(struct rng *rng, uint8_t *p, bool right)
 		fill_hop(rng, p + INT_HEADER + INT_HOP * i, INT_HOP);
 	if (right)
 		return len;
-	switch (below(rng, 5)) {
-	case 0:
-		p[0] ^= 1 << (4 + below(rng, 4));
-		break;
-	case 1:
-		p[1] += 1 + below(rng, 255);
-		break;
-	case 2:
-		p[4] ^= 1 << (4 + below(rng, 4));
-		break;
-	case 3:
-		p[6] ^= 1 + below(rng, 31);
-		break;
-	case 4:
+	what = below(rng, 5);
+	if (what == 4)
 		return 1 + below(rng, INT_HEADER - 1);
-	}
+	if (what == 3)
+		p[6] ^= 1 + below(rng, 31);
+	else if (what == 1)
+		p[1] += 1 + below(rng, 255);
+	else
+		p[what ? 4 : 0] ^= 1 << (4 + below(rng, 4));
 	return len;
 }
 
@@ -131,7 +95,7 @@ static bool aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool pl
  */
 static bool make_ifa(struct rng *rng, struct frame *f, const struct flow *flow)
 {
-	uint32_t hops = below(rng, 5), at = ip_len(flow), hlen = f->len - at, i;
+	uint32_t hops = below(rng, 5), at = ip_len(flow), hlen = f->len - at, i, what;
 	bool right = percent(rng, 70);
 	uint8_t *p, *md;
 
@@ -147,20 +111,15 @@ static bool make_ifa(struct rng *rng, struct frame *f, const struct flow *flow)
 	p[4 + hlen + 3] = percent(rng, 80) ? 8 * hops : rng_next(rng);
 	if (right)
 		return true;
-	switch (below(rng, 4)) {
-	case 0:
+	what = below(rng, 4);
+	if (what == 0)
 		p[0] ^= 1 << below(rng, 8);
-		break;
-	case 1:
+	else if (what == 1)
 		p[1] ^= 1 + below(rng, 255);
-		break;
-	case 2:
+	else if (what == 2)
 		p[2] |= 0x11;
-		break;
-	case 3:
+	else
 		p[4 + 12] = below(rng, 5) << 4;
-		break;
-	}
 	return false;
 }
 
@@ -172,13 +131,9 @@ static bool aim_ifa(struct rng *rng, struct frame *f, const struct flow *flow, b
 	if (percent(rng, 20))
 		put16(f->data + ip_len(flow) + 16, rng_next(rng));
 	right = make_ifa(rng, f, flow);
-	if (flow->version == 4) {
-		f->data[9] = IFA_PROTOCOL;
-		put16(f->data + 10, 0);
-		put16(f->data + 10, ~sum16(f->data, 20));
-	} else {
-		f->data[6] = IFA_PROTOCOL;
-	}
+	f->data[flow->version == 4 ? 9 : 6] = IFA_PROTOCOL;
+	if (flow->version == 4)
+		ip4_sum(f->data);
 	return !(right && flow->agreed && plain);
 }
 

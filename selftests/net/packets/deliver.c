@@ -243,17 +243,9 @@ static uint32_t syn_options(uint8_t *p, const struct flow *flow, bool ours)
 
 	memcpy(p, head, len);
 	memset(p + len, 1, 2);
-	if (flow->has_ts) {
-		p[len] = 8;
-		p[len + 1] = 10;
-		put32(p + len + 2, flow->tsval);
-		memcpy(p + len + 6, flow->ts + 6, 4);
-		len += 10;
-	} else {
-		len += 2;
-	}
-	while (len % 4)
-		p[len++] = 1;
+	len += 2;
+	if (flow->has_ts)
+		len += write_timestamps(p + len, flow, flow->tsval);
 	if (ours) {
 		memcpy(p + len, option, sizeof(option));
 		len += sizeof(option);
@@ -266,13 +258,10 @@ static void say(struct maker *m, struct flow *flow, uint8_t flags, bool ours)
 	uint8_t opts[40];
 	uint32_t len = 0;
 
-	if (flags & TCP_SYN) {
+	if (flags & TCP_SYN)
 		len = syn_options(opts, flow, ours);
-	} else if (flow->has_ts) {
-		memset(opts, 1, 2);
-		memcpy(opts + 2, flow->ts, 10);
-		len = 12;
-	}
+	else if (flow->has_ts)
+		len = write_timestamps(opts, flow, get32(flow->ts + 2));
 	aim_segment(&frame, flow, flags, opts, len);
 	put(&frame, false);
 	drain(m);
@@ -377,8 +366,7 @@ static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t
 	flow->window = 20000;
 }
 
-static void begin_round(struct maker *m, const struct options *o, const int tuns[2],
-			uint32_t round)
+static void begin_round(struct maker *m, const struct options *o, const int tuns[2], uint32_t round)
 {
 	tun = tuns[round & 1];
 	epoll = epoll_create1(0);

@@ -27,12 +27,11 @@ static void view_options(struct view *v, const uint8_t *p, uint8_t kind)
 	uint32_t at = v->opts;
 
 	while (at < v->end && p[at]) {
-		uint32_t len = p[at] == 1 ? 1 : at + 1 < v->end ? p[at + 1] : 0;
-		uint32_t type;
+		uint32_t len = option_len(p, at, v->end);
+		uint32_t type = p[at] == kind && len >= 4 ? p[at + 2] >> 5 : 0;
 
-		if (!len || at + len > v->end || (p[at] != 1 && len < 2))
+		if (!len)
 			return;
-		type = p[at] == kind && len >= 4 ? p[at + 2] >> 5 : 0;
 		if ((type == 1 || type == 3 || type == 6) && len <= 36 && len % 8 == 4) {
 			v->opt = at;
 			v->optlen = len;
@@ -102,8 +101,7 @@ static uint32_t bare_proto(const uint8_t *p)
 	return *p >> 4 == 4 ? 0x0800 : *p >> 4 == 6 ? 0x86dd : 0;
 }
 
-static void view_frame(struct view *v, const struct rules *rules,
-		       const uint8_t *p, uint32_t len)
+static void view_frame(struct view *v, const struct rules *rules, const uint8_t *p, uint32_t len)
 {
 	uint32_t at = rules->bare ? 0 : 14, tags = 0;
 	uint32_t proto;
@@ -218,8 +216,7 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
 
 	if (memcmp(want, got, check) || memcmp(want + check + 2, got + check + 2,
 					       v->opt - check - 2) ||
-	    memcmp(want + v->opt + v->optlen, got + v->opt + v->optlen,
-		   len - v->opt - v->optlen))
+	    memcmp(want + v->opt + v->optlen, got + v->opt + v->optlen, len - v->opt - v->optlen))
 		return "bytes outside the option changed";
 	if (partial == check ? memcmp(want + check, got + check, 2) :
 	    !sums_equal(sum16(want + v->tcp, v->end - v->tcp),
@@ -236,9 +233,8 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
  *
  * Return: a description of the error, or NULL.
  */
-const char *judge(const struct rules *rules, const uint8_t *want,
-		  const uint8_t *got, uint32_t len, uint32_t partial,
-		  struct tally *tally)
+const char *judge(const struct rules *rules, const uint8_t *want, const uint8_t *got,
+		  uint32_t len, uint32_t partial, struct tally *tally)
 {
 	uint8_t copy[FRAME_MAX];
 	const char *wrong;
@@ -247,21 +243,18 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 	tally->arrived++;
 	if (len > FRAME_MAX)
 		return "the frame is longer than all frames that were sent";
+	view_frame(&v, rules, want, len);
 	if (!memcmp(want, got, len)) {
 		tally->same++;
-		view_frame(&v, rules, want, len);
 		/* A switch does not change an option only if its hop count is 15. */
 		if (rules->stamp && v.optlen && want[v.opt + 3] >> 4 != 15)
 			return "the port did not stamp";
 		return NULL;
 	}
 	memcpy(copy, got, len);
-	view_frame(&v, rules, want, len);
-	if (rules->mark) {
-		wrong = unmark(&v, want, copy, len, tally);
-		if (wrong)
-			return wrong;
-	}
+	wrong = rules->mark ? unmark(&v, want, copy, len, tally) : NULL;
+	if (wrong)
+		return wrong;
 	if (rules->stamp && v.optlen)
 		return judge_stamped(&v, want, copy, len, partial, tally);
 	return memcmp(want, copy, len) ? "the port changed a frame that it must not change" : NULL;

@@ -27,8 +27,7 @@
 
 void die(const char *what)
 {
-	printf("fuzz-packets: %s%s%s\n", what, errno ? ": " : "",
-	       errno ? strerror(errno) : "");
+	printf("fuzz-packets: %s%s%s\n", what, errno ? ": " : "", errno ? strerror(errno) : "");
 	exit(2);
 }
 

@@ -7,11 +7,6 @@
 
 #include "packets.h"
 
-enum {
-	TCP = 6,
-	SYN = 2, RST = 4, ACK = 16,
-};
-
 /* A packet under construction: offsets into the frame. */
 struct draft {
 	struct frame *f;
@@ -68,36 +63,28 @@ void fill(struct rng *rng, uint8_t *p, uint32_t len)
 static uint32_t payload_len(struct maker *m, const struct draft *d)
 {
 	struct rng *rng = &m->rng;
+	uint32_t what;
 
 	/* Only the live connection itself sends new data: a segment with a valid checksum repeats
 	 * acknowledged bytes, see make_tcp().
 	 */
 	if (d->flow && !d->wrong_sum)
 		return d->flow->una && percent(rng, 20) ? 1 + below(rng, 200) : 0;
-	switch (below(rng, 4)) {
-	case 0:
-		return 0;
-	case 1:
-		return below(rng, 64);
-	default:
-		return below(rng, 1300);
-	}
+	what = below(rng, 4);
+	return what ? below(rng, what == 1 ? 64 : 1300) : 0;
 }
 
 static uint32_t near(struct rng *rng, uint32_t v)
 {
-	switch (below(rng, 8)) {
-	case 0:
-		return v + below(rng, 3000);
-	case 1:
-		return v - below(rng, 3000);
-	case 2:
+	uint32_t what = below(rng, 8);
+
+	if (what < 2)
+		return what ? v - below(rng, 3000) : v + below(rng, 3000);
+	if (what == 2)
 		return v + below(rng, 1 << 20) - (1 << 19);
-	case 3:
+	if (what == 3)
 		return percent(rng, 50) ? rng_next(rng) : v + (1U << 31);
-	default:
-		return v;
-	}
+	return v;
 }
 
 static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
@@ -110,10 +97,10 @@ static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
 		put16(th + 2, m->port && percent(rng, 70) ? m->port : rng_next(rng));
 		put32(th + 4, rng_next(rng));
 		put32(th + 8, rng_next(rng));
-		th[13] = percent(rng, 60) ? ACK : percent(rng, 50) ? SYN : rng_next(rng);
+		th[13] = percent(rng, 60) ? TCP_ACK : percent(rng, 50) ? TCP_SYN : rng_next(rng);
 		/* A segment to a host has at least one flag, see some_flags() in aim.c. */
 		if (m->quiet && !th[13])
-			th[13] = ACK;
+			th[13] = TCP_ACK;
 		put16(th + 14, rng_next(rng));
 		return;
 	}
@@ -124,7 +111,7 @@ static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
 	 * an older one.
 	 */
 	put32(th + 8, percent(rng, 80) ? flow->ack : flow->ack - below(rng, 100000));
-	th[13] = ACK | (percent(rng, 20) ? 8 : 0) | (percent(rng, 2) ? 0x40 : 0);
+	th[13] = TCP_ACK | (percent(rng, 20) ? TCP_PSH : 0) | (percent(rng, 2) ? 0x40 : 0);
 	put16(th + 14, flow->window);
 	if (d->wrong_sum && percent(rng, 50)) {
 		put32(th + 8, near(rng, flow->ack));
@@ -336,14 +323,6 @@ uint32_t fold(uint64_t sum)
 	return sum;
 }
 
-static uint32_t pseudo_sum(const struct draft *d, uint32_t l4_len)
-{
-	const uint8_t *ip = d->f->data + d->ip;
-
-	return fold((uint64_t)sum16(ip + (d->is_ipv4 ? 12 : 8), d->is_ipv4 ? 8 : 32) +
-		    TCP + l4_len);
-}
-
 /* Write a vnet header: the device, or a host that forwards the packet, must compute the checksum,
  * and sometimes also segment the packet.
  */
@@ -351,6 +330,7 @@ static void make_vnet(struct maker *m, struct draft *d)
 {
 	struct rng *rng = &m->rng;
 	struct virtio_net_hdr *vnet = &d->f->vnet;
+	uint32_t what;
 
 	vnet->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
 	vnet->csum_start = d->l4;
@@ -363,27 +343,19 @@ static void make_vnet(struct maker *m, struct draft *d)
 		/* If the packet is longer than a page, only this length is linear. */
 		vnet->hdr_len = percent(rng, 60) ? d->l4 + d->hlen : 0;
 	}
-	if (percent(rng, 15))
-		switch (below(rng, 6)) {
-		case 0:
-			vnet->flags = rng_next(rng);
-			break;
-		case 1:
-			vnet->csum_start = below(rng, d->f->len + 8);
-			break;
-		case 2:
-			vnet->csum_offset = below(rng, 64);
-			break;
-		case 3:
-			vnet->gso_type = rng_next(rng);
-			break;
-		case 4:
-			vnet->hdr_len = below(rng, d->f->len + 8);
-			break;
-		case 5:
-			vnet->csum_start += below(rng, 8) - 4;
-			break;
-		}
+	what = percent(rng, 15) ? below(rng, 6) : 6;
+	if (what == 0)
+		vnet->flags = rng_next(rng);
+	else if (what == 1)
+		vnet->csum_start = below(rng, d->f->len + 8);
+	else if (what == 2)
+		vnet->csum_offset = below(rng, 64);
+	else if (what == 3)
+		vnet->gso_type = rng_next(rng);
+	else if (what == 4)
+		vnet->hdr_len = below(rng, d->f->len + 8);
+	else if (what == 5)
+		vnet->csum_start += below(rng, 8) - 4;
 }
 
 static void make_sums(struct maker *m, struct draft *d)
@@ -391,25 +363,24 @@ static void make_sums(struct maker *m, struct draft *d)
 	struct rng *rng = &m->rng;
 	uint8_t *ip = d->f->data + d->ip;
 	uint8_t *l4 = d->f->data + d->l4;
-	uint32_t l4_len = d->f->len - d->l4;
+	uint32_t l4_len = d->f->len - d->l4, sum;
 
 	if (d->is_ipv4) {
-		uint32_t hlen = (ip[0] & 15) * 4;
-
-		put16(ip + 10, 0);
-		put16(ip + 10, ~sum16(ip, hlen));
+		ip4_sum(ip);
 		if (!m->routed && percent(rng, 2))
 			put16(ip + 10, rng_next(rng));
 	}
 	if (!d->is_tcp)
 		return;
 	put16(l4 + 16, 0);
+	sum = d->is_ipv4 ? pseudo(4, ip + 12, ip + 16, TCP, l4_len) :
+			   pseudo(6, ip + 8, ip + 24, TCP, l4_len);
 	if (m->offload && !d->flow && (d->payload > 1300 || percent(rng, 15))) {
-		put16(l4 + 16, pseudo_sum(d, l4_len));
+		put16(l4 + 16, sum);
 		make_vnet(m, d);
 		return;
 	}
-	put16(l4 + 16, ~fold(pseudo_sum(d, l4_len) + sum16(l4, l4_len)));
+	put16(l4 + 16, ~fold(sum + sum16(l4, l4_len)));
 	if (d->wrong_sum)
 		put16(l4 + 16, get16(l4 + 16) ^ (1 + below(rng, 0xfffe)));
 }
@@ -450,13 +421,15 @@ static void spoil(struct maker *m, struct draft *d)
 		f->len += below(rng, 100);
 }
 
-/* Split an IPv4 packet into fragments, which the receiver reassembles. Sometimes a fragment is
- * missing or sent twice.
+/* Split the IP packet at offset @at into fragments, which the receiver reassembles. Sometimes a
+ * fragment is missing, or with IPv4 sent twice.
  */
 void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 {
 	struct rng *rng = &m->rng;
-	uint32_t hlen = (f->data[at] & 15) * 4;
+	bool is_ipv4 = f->data[at] >> 4 == 4;
+	uint32_t hlen = is_ipv4 ? (f->data[at] & 15) * 4 : 40;
+	uint32_t head = hlen + (is_ipv4 ? 0 : 8), id = is_ipv4 ? 0 : rng_next(rng);
 	uint32_t len = f->len - at - hlen;
 	uint32_t size = 8 * (1 + below(rng, len / 16 + 2));
 	uint32_t from, nr = 0;
@@ -470,17 +443,24 @@ void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 
 		memset(&part->vnet, 0, sizeof(part->vnet));
 		memcpy(part->data, f->data, at + hlen);
-		memcpy(ip + hlen, f->data + at + hlen + from, n);
-		part->len = at + hlen + n;
-		put16(ip + 2, hlen + n);
-		put16(ip + 6, from / 8 | (from + n < len ? 0x2000 : 0));
-		put16(ip + 10, 0);
-		put16(ip + 10, ~sum16(ip, hlen));
+		memcpy(ip + head, f->data + at + hlen + from, n);
+		part->len = at + head + n;
+		if (is_ipv4) {
+			put16(ip + 2, hlen + n);
+			put16(ip + 6, from / 8 | (from + n < len ? 0x2000 : 0));
+			ip4_sum(ip);
+			continue;
+		}
+		put16(ip + 4, 8 + n);
+		put16(ip + 40, ip[6] << 8);
+		put16(ip + 42, from | (from + n < len));
+		put32(ip + 44, id);
+		ip[6] = FRAGMENT;
 	}
 	m->nr_parts = nr;
-	if (nr && percent(rng, 20))
+	if (nr && percent(rng, is_ipv4 ? 20 : 15))
 		m->nr_parts--;
-	if (nr > 1 && percent(rng, 30))
+	if (is_ipv4 && nr > 1 && percent(rng, 30))
 		m->parts[0] = m->parts[1 + below(rng, nr - 1)];
 }
 
@@ -492,6 +472,7 @@ static void make_next(struct maker *m, struct frame *f)
 	if (m->nr_parts) {
 		struct frame *part = &m->parts[--m->nr_parts];
 
+		/* spoil() may send bytes that earlier frames left behind the end of @f. */
 		f->vnet = part->vnet;
 		f->len = part->len;
 		memcpy(f->data, part->data, part->len);

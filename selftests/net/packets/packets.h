@@ -59,7 +59,35 @@ static inline void put32(uint8_t *p, uint32_t v)
 uint32_t sum16(const uint8_t *p, uint32_t len);
 uint32_t fold(uint64_t sum);
 
+/* The sum of a pseudo-header. */
+static inline uint32_t pseudo(uint8_t version, const uint8_t *saddr, const uint8_t *daddr,
+			      uint32_t proto, uint32_t len)
+{
+	uint32_t n = version == 4 ? 4 : 16;
+
+	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + proto + len);
+}
+
+/* Write the checksum of an IPv4 header. */
+static inline void ip4_sum(uint8_t *ip)
+{
+	put16(ip + 10, 0);
+	put16(ip + 10, ~sum16(ip, (ip[0] & 15) * 4));
+}
+
+/* Length of the TCP option at offset @at, or 0 if it is invalid. */
+static inline uint32_t option_len(const uint8_t *p, uint32_t at, uint32_t end)
+{
+	uint32_t len = p[at] == 1 ? 1 : at + 1 < end ? p[at + 1] : 0;
+
+	return at + len > end || (p[at] != 1 && len < 2) ? 0 : len;
+}
+
 /* ---- Packets ---- */
+
+enum { HBH = 0, ICMP = 1, TCP = 6, UDP = 17, ROUTING = 43, FRAGMENT = 44, ICMP6 = 58,
+	DSTOPTS = 60, RAW = 253 };
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
 
 struct frame {
 	struct virtio_net_hdr vnet;
@@ -80,7 +108,7 @@ struct flow {
 	uint32_t una;		/* the other end acknowledged all earlier bytes */
 	uint32_t ack;
 	uint16_t window;
-	uint8_t ts[10];		/* the last timestamps option sent */
+	uint8_t ts[10];		/* the last timestamps option sent; bytes 6 to 9 are the host's */
 	uint8_t scale;		/* scale of the last echo; the other end ignores other scales */
 	bool known;
 	/* For packets of aim.c: */
@@ -128,15 +156,20 @@ void fill(struct rng *rng, uint8_t *p, uint32_t len);
 #define PORT_UDP	6000
 #define PORT_FILTERED	6001	/* TCP and UDP sockets; a firewall rule drops packets to them */
 
-enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
+static inline uint32_t ip_len(const struct flow *flow)
+{
+	return flow->version == 4 ? 20 : 40;
+}
 
-uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
-		     const uint8_t *opts, uint32_t optlen);
+uint32_t write_timestamps(uint8_t *p, const struct flow *flow, uint32_t tsval);
+uint8_t *open_at(struct frame *f, const struct flow *flow, uint32_t at, uint32_t n);
+void aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
+		 const uint8_t *opts, uint32_t optlen);
 void aim_frame(struct maker *m, struct frame *f);
 bool aim_carrier(struct maker *m, struct frame *f, bool plain);
 uint32_t hash(const uint8_t *p, uint32_t len);
-void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
-	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host);
+void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr, const uint8_t *daddr,
+	       const uint8_t *th, uint32_t len, bool from_host);
 void write_reply(struct maker *m, const uint8_t *ip, uint32_t len);
 
 /* ---- Judging ---- */
@@ -158,9 +191,8 @@ struct tally {
 	uint64_t marked;
 };
 
-const char *judge(const struct rules *rules, const uint8_t *want,
-		  const uint8_t *got, uint32_t len, uint32_t partial,
-		  struct tally *tally);
+const char *judge(const struct rules *rules, const uint8_t *want, const uint8_t *got,
+		  uint32_t len, uint32_t partial, struct tally *tally);
 
 /* ---- Modes ---- */
 

@@ -31,9 +31,9 @@ static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool a
 	uint32_t at = 0;
 
 	while (at < len && p[at]) {
-		uint32_t n = p[at] == 1 ? 1 : at + 1 < len ? p[at + 1] : 0;
+		uint32_t n = option_len(p, at, len);
 
-		if (!n || at + n > len || (p[at] != 1 && n < 2)) {
+		if (!n) {
 			printf(" ?");
 			return;
 		}
@@ -114,12 +114,6 @@ static void write_number(const struct maker *m, const struct flow *flow, uint8_t
 		printf(" seq %u", seq);
 }
 
-static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
-			const uint8_t *th, uint32_t len)
-{
-	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
-}
-
 /* Write nothing for a correct checksum, " partial" for one that a device has to complete, and
  * " bad" for a wrong one. Write " either" if the value fits both of the first two cases, which
  * happens in one segment of 65,536.
@@ -132,10 +126,10 @@ static void write_sum(uint32_t sum, uint32_t check, uint32_t pseudo)
 }
 
 /* Write a segment that the host sends, or that a raw socket receives. */
-void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
-	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
+void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr, const uint8_t *daddr,
+	       const uint8_t *th, uint32_t len, bool from_host)
 {
-	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
+	uint32_t hlen = len > 12 ? (th[12] >> 4) * 4 : 0, sum;
 	struct flow *flow;
 
 	if (hlen < 20 || hlen > len) {
@@ -165,8 +159,8 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	write_options(th + 20, hlen - 20, from_host,
 		      flow ? flow->agreed || (from_host && th[13] & 2) : from_host);
 	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
-	write_sum(tcp_sum(saddr, daddr, n, th, len), get16(th + 16),
-		  fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len));
+	sum = pseudo(version, saddr, daddr, TCP, len);
+	write_sum(sum + sum16(th, len), get16(th + 16), sum);
 	printf("\n");
 }
 

@@ -77,8 +77,7 @@ static bool is_ours(const struct maker *m, const uint8_t *p, uint32_t len)
 {
 	if (m->bare)
 		return true;
-	return len >= 14 && (m->routed ? !memcmp(p, "\2\0\0\0\0\2", 6) :
-					 !memcmp(p, m->mac, 12));
+	return len >= 14 && (m->routed ? !memcmp(p, "\2\0\0\0\0\2", 6) : !memcmp(p, m->mac, 12));
 }
 
 static void take(struct maker *m, struct path *path, uint32_t len, uint32_t partial,
@@ -124,12 +123,6 @@ static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
 	return from.sll_pkttype == PACKET_OUTGOING ? 0 : take_tag(p, len, &msg, partial);
 }
 
-/* Receive a packet from a TUN device without offloads: all checksums are complete. */
-static ssize_t receive_tun(int fd, uint8_t *p)
-{
-	return read(fd, p, 2 * FRAME_MAX);
-}
-
 /* Receive all frames that have arrived, into the rest of the buffer. */
 static void receive(struct maker *m, struct path *path, uint32_t number)
 {
@@ -143,7 +136,8 @@ static void receive(struct maker *m, struct path *path, uint32_t number)
 			if (!path->bytes)
 				die("no memory");
 		}
-		len = m->bare ? receive_tun(path->rx, path->bytes + path->used) :
+		/* A TUN device without offloads completes all checksums. */
+		len = m->bare ? read(path->rx, path->bytes + path->used, 2 * FRAME_MAX) :
 			receive_socket(path->rx, path->bytes + path->used, &partial);
 		if (len < 0) {
 			if (errno == EAGAIN)
@@ -192,7 +186,7 @@ static void make_marker(const struct maker *m, struct frame *f, uint32_t number)
 	ip[9] = MARKER_PROTO;
 	memcpy(ip + 12, m->saddr4, 4);
 	memcpy(ip + 16, m->daddr4, 4);
-	put16(ip + 10, ~sum16(ip, 20));
+	ip4_sum(ip);
 	memcpy(ip + 20, MARKER, 8);
 	put32(ip + 28, number);
 	f->len = MARKER_LEN;
@@ -287,10 +281,8 @@ static void stay_here(void)
 		die("sched_setaffinity");
 }
 
-/* Send markers until one has arrived, and all frames before it: the port may also drop markers.
- */
-static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number,
-			 uint64_t *dropped)
+/* Send markers until one has arrived, and all frames before it: the port also drops markers. */
+static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number, uint64_t *dropped)
 {
 	struct pollfd pfd = { .fd = path->rx, .events = POLLIN };
 	uint64_t sent = 0;
