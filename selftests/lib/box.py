@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """A middlebox in user space: it receives each frame of a path, and forwards what a test returns for it."""
 
+import contextlib
 import copy
-import os
-import select
 import socket
 import struct
-import threading
 
 from .kernel import virtual_time
 from .ktap import defer, expect_in
 from .packet import ACK, EOL, KIND, RST, SYN, pseudo, with_csum
 from .path import MBPS, Path
+from .plumbing import Worker
 from .tcp import goodput_mbps, until
 
 PACKET_IGNORE_OUTGOING = 23
@@ -114,11 +113,11 @@ def nothing(packet):
     return [packet]
 
 
-class BoxPath(Path):
+class BoxPath(Worker, Path):
     """A path whose second switch is a middlebox that forwards the packets that change(packet) returns."""
 
     def __init__(self, *args, change=nothing, **how):
-        super().__init__(*args, **how)
+        Path.__init__(self, *args, **how)
         self.change_packet = change
         self.lets_by = lambda frame: True       # whether to forward other frames
         self.seen = 0                           # number of TCP packets
@@ -130,10 +129,9 @@ class BoxPath(Path):
         self.a.run("ethtool", "-K", "right", "tx", "off")
         self.b.run("ethtool", "-K", "left", "tx", "off")
         self.sides = [self.open(ends, dev) for dev in ("left", "right")]
-        self.stop = os.pipe()
-        self.thread = threading.Thread(target=self.forward, daemon=True)
-        self.thread.start()
-        defer(self.close)
+        for sock in self.sides:
+            defer(sock.close)
+        self.start(*self.sides)
 
     @staticmethod
     def open(ns, dev):
@@ -147,22 +145,11 @@ class BoxPath(Path):
         sock.setblocking(False)
         return sock
 
-    def close(self):
-        os.close(self.stop[1])
-        self.thread.join()
-        os.close(self.stop[0])
-        for sock in self.sides:
-            sock.close()
-
-    def forward(self):
-        """Forward frames until close(). This is the box's thread."""
-        while True:
-            ready = select.select([*self.sides, self.stop[0]], [], [])[0]
-            if self.stop[0] in ready:
-                return
-            for side, sock in enumerate(self.sides):
-                if sock in ready:
-                    self.pass_on(sock, self.sides[1 - side], side == 0)
+    def work(self, ready):
+        """Forward the frames that have arrived."""
+        for side, sock in enumerate(self.sides):
+            if sock in ready:
+                self.pass_on(sock, self.sides[1 - side], side == 0)
 
     def pass_on(self, source, sink, to_b):
         """Forward all frames that wait at one side to the other side."""
@@ -184,10 +171,8 @@ class BoxPath(Path):
     @staticmethod
     def send(sock, frame):
         """Send a frame out of a device, or drop it if the queue is full."""
-        try:
+        with contextlib.suppress(OSError):
             sock.send(frame)
-        except OSError:
-            pass
 
 
 _cubic = {}

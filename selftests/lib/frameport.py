@@ -61,8 +61,7 @@ class FramePort:
 def leave_unchanged(cases, *shape, **how):
     """Fail unless each frame of (options of the port, frame, reason) leaves unchanged and is counted by reason."""
     for options, sent, why in cases:
-        port = FramePort(options, *shape, **how)
-        what = f"{options} {sent[12:].hex()}"
+        port, what = FramePort(options, *shape, **how), f"{options} {sent[12:].hex()}"
         expect(what, port.through(sent), sent)
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)

@@ -38,7 +38,6 @@ CLONE_NEWNET = 0x40000000
 NODE, PORT, OVERHEAD = 7, 2, 24
 PATIENCE_S = 2		# maximum time to wait for a frame
 
-
 ENDS4 = addresses("192.0.2.1", "192.0.2.2")
 ENDS6 = addresses("2001:db8::1", "2001:db8::2")
 TIMESTAMPS = bytes([1, 1, 8, 10]) + bytes(8)
@@ -166,8 +165,7 @@ class Wire:
 
     def qdiscs(self):
         """Return the qdiscs "hpcc" of the transmitting device."""
-        out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.tx_dev], check=True,
-                             capture_output=True).stdout
+        out = subprocess.check_output(["tc", "-s", "-j", "qdisc", "show", "dev", self.tx_dev])
         return [q for q in json.loads(out) if q["kind"] == "hpcc"]
 
     def stats(self):
@@ -187,11 +185,9 @@ def cable():
     for ns in "tx", "rx":
         subprocess.run(["ip", "netns", "add", ns], check=True)
         defer(subprocess.run, ["ip", "netns", "del", ns])
-        subprocess.run(["ip", "netns", "exec", ns, "sysctl", "-qw",
-                        "net.ipv6.conf.default.disable_ipv6=1"], check=True)
+        subprocess.run(f"ip netns exec {ns} sysctl -qw net.ipv6.conf.default.disable_ipv6=1".split(), check=True)
     subprocess.run("ip link add v0 netns tx numtxqueues 2 type veth peer name v0 netns rx;"
-                   "ip -n tx link set v0 up arp off; ip -n rx link set v0 up",
-                   shell=True, check=True)
+                   "ip -n tx link set v0 up arp off; ip -n rx link set v0 up", shell=True, check=True)
     return Wire("tx:v0", "rx:v0")
 
 
@@ -256,9 +252,8 @@ def main():
     """Run one of the functions group_* of a script."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pcap")
-    parser.add_argument("tx")
-    parser.add_argument("rx")
-    parser.add_argument("group")
+    for name in "tx", "rx", "group":
+        parser.add_argument(name)
     parser.add_argument("args", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     wire = Wire(args.tx, args.rx)

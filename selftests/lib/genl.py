@@ -12,11 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from .plumbing import NETLINK_GENERIC, Netlink
+from .plumbing import NETLINK_GENERIC, Netlink, family_of
 from .qdisc import (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK, NLM_F_ACK_TLVS, NLMSG_ERROR,
-                    NLMSGERR_ATTR_MSG, SOL_NETLINK, attr)
+                    NLMSGERR_ATTR_MSG, SOL_NETLINK, attr, attrs_of)
 
-GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
 CTRL_ATTR_MCAST_GROUPS, CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 7, 1, 2
 SO_COOKIE = 57
 NETLINK_ADD_MEMBERSHIP, NLMSG_DONE, NLM_F_DUMP = 1, 3, 0x300
@@ -57,15 +56,6 @@ class Refused(Exception):
         self.number, self.message = number, message
 
 
-def attrs_of(data):
-    """Yield (type, bytes) of each attribute."""
-    at = 0
-    while at + 4 <= len(data):
-        size, kind = struct.unpack_from("=HH", data, at)
-        yield kind & 0x3fff, data[at + 4:at + size]
-        at += size + 3 & ~3
-
-
 def error_of(message):
     """Return the error in an NLMSG_ERROR or NLMSG_DONE, or None for success."""
     length, _, flags = struct.unpack_from("=IHH", message)
@@ -91,9 +81,7 @@ class Family(Netlink):
                       for one in self.spec["definitions"]}
         self.commands = {one["name"]: (number, one["attribute-set"])
                          for number, one in enumerate(self.spec["operations"]["list"], 1)}
-        found = dict(attrs_of(self.ask(GENL_ID_CTRL, self.genl(CTRL_CMD_GETFAMILY) +
-                                       attr(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0"))[4:]))
-        self.id = struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])[0]
+        self.id, found = family_of(self, name)
         self.groups = {}
         for _, group in attrs_of(found[CTRL_ATTR_MCAST_GROUPS]):
             of = dict(attrs_of(group))
@@ -143,15 +131,6 @@ class Family(Netlink):
             else:
                 found[spec["name"]] = value
         return found
-
-    def messages(self):
-        """Yield (type, message) for each message of the next packet."""
-        data = self.sock.recv(1 << 18)
-        at = 0
-        while at < len(data):
-            length, kind = struct.unpack_from("=IH", data, at)
-            yield kind, data[at:at + length]
-            at += length + 3 & ~3
 
     def parts(self, command, body, flags):
         """Send a request. Yield the decoded messages of the answer, packet by packet, or raise Refused."""

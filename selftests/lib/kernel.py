@@ -51,8 +51,7 @@ class KernelLog:
 
     def complaints(self):
         """Return the lines since the last call that report a fault."""
-        found = []
-        explained = 0
+        found, explained = [], 0
         for line in self.lines():
             if self.EXPLAINED and self.EXPLAINED.search(line):
                 explained += 1

@@ -89,10 +89,9 @@ class Screen:
         self.need_terminals()
         self.size = width, height
         self.command = ["tmux", "-f", "/dev/null", "-S", tempfile.mkdtemp() + "/tmux"]
+        shell = shlex.join([program(), *words]) + "; echo status $?; sleep 1000"
         with ns:
-            self.tmux("new-session", "-d", "-x", width, "-y", height,
-                      shlex.join([program(), *words]) + "; echo status $?; sleep 1000", ";",
-                      "set", "-g", "status", "off")
+            self.tmux("new-session", "-d", "-x", width, "-y", height, shell, ";", "set", "-g", "status", "off")
         defer(self.tmux, "kill-server")
 
     @staticmethod

@@ -179,7 +179,6 @@ class Netns:
         defer(let_go, sock)
         return sock
 
-
     def listen(self, addr, port=5000, sock=None, backlog=1000):
         sock = sock or self.socket(6 if ":" in addr else 4)
         bind_soon(sock, (addr, port))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The bytes of packets and of our options, and a sniffer."""
 
+import contextlib
 import socket
 import struct
 
@@ -10,14 +11,8 @@ from .ktap import defer
 KIND = 253
 EXID = 0x4843
 VERSION = 1
-CAP_TELEMETRY = 1
-CAP_QUIET = 2
-CAP_PROBES = 4
-CAP_REPORT = 8
-CAP_WINDOW = 16
+CAP_TELEMETRY, CAP_QUIET, CAP_PROBES, CAP_REPORT, CAP_WINDOW = (1 << i for i in range(5))
 FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, ANSWERED, RESPONSE = range(1, 8)
-HOPS_MAX = 15
-PHASE = 0x07
 PROMPT = 0x08
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
 EOL, NOP = b"\0", b"\1"
@@ -224,10 +219,8 @@ class Segment:
         self.payload = raw[self.header:]
         self.partial = partial
         covered = pseudo(ends, self.total - at)
-        if partial:
-            self.csum_ok = struct.unpack_from("!H", raw, 16)[0] == ones_sum(covered)
-        else:
-            self.csum_ok = csum(covered + raw) == 0
+        self.csum_ok = struct.unpack_from("!H", raw, 16)[0] == ones_sum(covered) if partial else \
+            csum(covered + raw) == 0
 
     def walk(self):
         """Yield (kind, bytes of the option) of each TCP option."""
@@ -277,7 +270,7 @@ class Sniffer:
         found = []
         while True:
             try:
-                frame, extra, _, _ = self.sock.recvmsg(1 << 18, 64)
+                frame, extra, *_ = self.sock.recvmsg(1 << 18, 64)
             except BlockingIOError:
                 return found
             status = struct.unpack_from("=I", extra[0][2])[0] if extra else 0
@@ -288,10 +281,8 @@ class Sniffer:
             if frame[at] >> 4 == 4 and struct.unpack_from("!H", frame, at + 6)[0] & 0x3fff or \
                     frame[at] >> 4 == 6 and frame[at + 6] == 44:
                 raise AssertionError(f"an IP fragment: {frame[at:at + 80].hex()}")
-            try:
+            with contextlib.suppress(ValueError):
                 found.append(Segment(frame[at:], bool(status & self.CSUM_NOT_READY)))
-            except ValueError:
-                pass
 
 
 def sane(segments, mtu=1500):

@@ -83,26 +83,39 @@ def _carrier_path(carrier, stamp, version=4, switches=2, push=None, known=None, 
 class Path:
     """Hosts a and b with switches between them, each a bridge."""
 
+    # Options of the qdiscs of hosts and switches.
+    HOST = f"rate {MBPS}mbit delay {DELAY} nostamp"
+    SWITCH = f"rate {MBPS}mbit delay {DELAY}"
+
     def __init__(self, version=4, switches=2, cc=("hpcc", "hpcc"), mtu=1500, **sysctls):
         self.version = version
         self.hosts = [Netns(**sysctls), Netns(**sysctls)]
         self.a, self.b = self.hosts
         self.switches = [Netns() for _ in range(switches)]
-        self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
-        nodes = [self.a, *self.switches, self.b]
-        for left, right in zip(nodes, nodes[1:]):
+        self.nodes = [self.a, *self.switches, self.b]
+        self.connect_nodes(mtu)
+        for ns, name, dev in zip(self.hosts, cc, ("right", "left")):
+            ns.sysctl("net.ipv4.tcp_congestion_control", name)
+            ns.tc(f"qdisc add dev {dev} root hpcc {self.HOST}")
+        for node, switch in enumerate(self.switches, 1):
+            for port, dev in enumerate(("left", "right"), 1):
+                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc {self.SWITCH} node {node} port {port}")
+
+    def add_links(self, mtu):
+        """Yield both nodes of each new link."""
+        for left, right in zip(self.nodes, self.nodes[1:]):
             left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} netns {right.path}")
+            yield left, right
+
+    def connect_nodes(self, mtu):
+        """Connect the bridges, and give the hosts their addresses."""
+        self.addr = ("10.0.0.1", "10.0.0.2") if self.version == 4 else ("fd00::1", "fd00::2")
+        list(self.add_links(mtu))
         for switch in self.switches:
             switch.ip("link add br0 type bridge", "link set br0 up",
                       "link set left master br0 up", "link set right master br0 up")
-        for ns, addr, name, dev in zip(self.hosts, self.addr, cc, ("right", "left")):
-            ns.ip(f"addr add {addr}/{24 if version == 4 else 64} dev {dev}", f"link set {dev} up")
-            ns.sysctl("net.ipv4.tcp_congestion_control", name)
-            ns.tc(f"qdisc add dev {dev} root hpcc rate {MBPS}mbit delay {DELAY} nostamp")
-        for node, switch in enumerate(self.switches, 1):
-            for port, dev in enumerate(("left", "right"), 1):
-                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay {DELAY} "
-                          f"node {node} port {port}")
+        for ns, addr, dev in zip(self.hosts, self.addr, ("right", "left")):
+            ns.ip(f"addr add {addr}/{24 if self.version == 4 else 64} dev {dev}", f"link set {dev} up")
 
     def change(self, node, how, dev="right", verb="change"):
         """Change the port of a switch, by default the one towards b."""

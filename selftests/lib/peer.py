@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A TCP of our own behind a TUN device, which sends whatever a test wants, and links whose records it makes up."""
 
+import contextlib
 import ctypes
 import fcntl
 import math
@@ -148,9 +149,7 @@ class Peer:
         """Return the options of our SYN or SYN-ACK."""
         opts = struct.pack("!BBH", 2, 4, 1460)
         opts += b"\x04\x02\x01\x01" if self.sack else b""
-        opts += self.stamp()
-        opts += b"\x01\x03\x03\x07"
-        return opts + ours
+        return opts + self.stamp() + b"\x01\x03\x03\x07" + ours
 
     def start_connect(self, cc=None, port=7000, lport=0):
         """Let the kernel send a SYN."""
@@ -161,10 +160,8 @@ class Peer:
         if lport:
             self.sock.bind((self.kernel, lport))
         self.sock.setblocking(False)
-        try:
+        with contextlib.suppress(BlockingIOError):
             self.sock.connect((self.addr, port))
-        except BlockingIOError:
-            pass
         self.syn = self.read(0.1)
         self.got_syn(self.syn)
 
@@ -230,8 +227,7 @@ class Peer:
 
     def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
         """Send a segment in sequence; options follow the timestamp."""
-        self.raw(flags, self.seq if seq is None else seq,
-                 self.acked if ack is None else ack,
+        self.raw(flags, self.seq if seq is None else seq, self.acked if ack is None else ack,
                  self.stamp() + options, payload, **how)
         if seq is None:
             self.seq += len(payload)
@@ -241,11 +237,20 @@ class Peer:
         while (seg := self.read(timeout_s)):
             if not seg.payload:
                 continue
-            end = (seg.seq + len(seg.payload)) & 0xffffffff
-            if 0 < (end - self.acked) & 0xffffffff < 1 << 31:
-                self.acked = end
+            self.advance(seg)
             return seg
         return None
+
+    def advance(self, seg):
+        """Advance our ACK number beyond a segment."""
+        end = (seg.seq + len(seg.payload)) & 0xffffffff
+        if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+            self.acked = end
+
+    def fill(self):
+        """Fill the socket's buffer."""
+        with contextlib.suppress(BlockingIOError):
+            self.sock.send(bytes(1 << 20))
 
     def cc(self):
         return get_cc(self.sock)
@@ -290,12 +295,6 @@ class Flow(Peer):
         self.sock.setblocking(False)
         self.fill()
 
-    def fill(self):
-        try:
-            self.sock.send(bytes(1 << 20))
-        except BlockingIOError:
-            pass
-
     def run(self, timeout_s=2e-9 * T_NS, for_s=math.inf):
         """Read all segments that the kernel sends now, or for at most `for_s`. Return them."""
         found = []
@@ -303,9 +302,7 @@ class Flow(Peer):
         end_s = time.monotonic() + for_s
         while time.monotonic() < end_s and (seg := self.read(timeout_s)):
             found.append(seg)
-            end = (seg.seq + len(seg.payload)) & 0xffffffff
-            if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
-                self.acked = end
+            self.advance(seg)
         return found
 
     def time_out(self):
@@ -411,20 +408,12 @@ class LdcpFlow(Peer):
         self.fill()
         return self
 
-    def fill(self):
-        try:
-            self.sock.send(bytes(1 << 20))
-        except BlockingIOError:
-            pass
-
     def got(self, timeout_s=0.0):
         """Return the data segments that the kernel sends, until none arrives for this time."""
         if self.always:
             self.fill()
         segments = [seg for seg in self.read_all(timeout_s) if seg.payload]
-        for seg in segments:
-            end = seg.seq + len(seg.payload)
-            self.high = max(self.high, end)
+        self.high = max([self.high, *(seg.seq + len(seg.payload) for seg in segments)])
         return segments
 
     def ack(self, n=1, marked=False, **how):
@@ -516,8 +505,7 @@ class LdcpFlow(Peer):
             self.high = max(self.high, seg.seq + len(seg.payload))
             if not lost(seg):
                 options = self.take_in(seg)
-                flags = ACK | (ECE if marked(seg) else 0)
-                answers.append((now + rtt_s, flags, self.acked, options))
+                answers.append((now + rtt_s, ACK | (ECE if marked(seg) else 0), self.acked, options))
         return sent
 
 

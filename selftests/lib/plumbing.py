@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """NFQUEUE, IPVS and BPF by netlink and bpf(2), because the guest has no programs that set them up."""
 
+import contextlib
 import ctypes
 import os
 import select
@@ -9,9 +10,9 @@ import struct
 import threading
 
 from .ktap import defer
-from .qdisc import NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NLMSG_ERROR, attr
+from .qdisc import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NLMSG_ERROR, TCA_KIND,
+                    TCA_OPTIONS, attr, attrs_of)
 
-NLA_F_NESTED = 0x8000
 NETLINK_ROUTE, NETLINK_NETFILTER, NETLINK_GENERIC = 0, 12, 16
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,9 +31,20 @@ class Netlink:
             self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, proto)
         self.sock.bind((0, 0))
         defer(self.sock.close)
+        self.sequence = 0
 
     def send(self, kind, body, flags=0):
-        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body)
+        self.sequence += 1
+        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
+                                   self.sequence, 0) + body)
+
+    def messages(self):
+        """Yield (type, message) for each message of the next packet."""
+        data, at = self.sock.recv(1 << 18), 0
+        while at < len(data):
+            length, kind = struct.unpack_from("=IH", data, at)
+            yield kind, data[at:at + length]
+            at += length + 3 & ~3
 
     def ask(self, kind, body, flags=0):
         """Send a message. Return the answer without its header; b"" if the answer is only success."""
@@ -47,20 +59,45 @@ class Netlink:
         return b""
 
 
+class Worker:
+    """A thread that calls work() with the sockets that have packets, until the test ends."""
+
+    def start(self, *socks):
+        """Start the thread."""
+        self.stop = os.pipe()
+        self.thread = threading.Thread(target=self.loop, args=socks, daemon=True)
+        self.thread.start()
+        defer(self.close)
+
+    def close(self):
+        """Stop the thread."""
+        os.close(self.stop[1])
+        self.thread.join()
+        os.close(self.stop[0])
+
+    def loop(self, *socks):
+        """Wait for packets until close()."""
+        while True:
+            ready = select.select([*socks, self.stop[0]], [], [])[0]
+            if self.stop[0] in ready:
+                return
+            self.work(ready)
+
+
 # ---- NFQUEUE -------------------------------------------------------------------
 
 NFQNL_MSG_VERDICT, NFQNL_MSG_CONFIG = 0x301, 0x302
-NFQA_PACKET_HDR, NFQA_VERDICT_HDR = 1, 2
+NFQA_VERDICT_HDR = 2
 NFQA_CFG_CMD, NFQA_CFG_PARAMS, NFQA_CFG_QUEUE_MAXLEN, NFQA_CFG_MASK, NFQA_CFG_FLAGS = range(1, 6)
 FAIL_OPEN, GSO = 1, 4
 COPY_PACKET, NF_ACCEPT = 2, 1
 
 
-class Queue(Netlink):
+class Queue(Worker, Netlink):
     """Receives all packets of queue 1 of a namespace, and returns each one unchanged."""
 
     def __init__(self, ns, flags, maxlen=100000):
-        super().__init__(ns, NETLINK_NETFILTER)
+        Netlink.__init__(self, ns, NETLINK_NETFILTER)
         self.sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 27)        # SO_RCVBUFFORCE
         self.taken = 0
         for what in (attr(NFQA_CFG_CMD, struct.pack("!BxH", 1, 0)),     # bind
@@ -69,31 +106,16 @@ class Queue(Netlink):
                      attr(NFQA_CFG_FLAGS, struct.pack("!I", flags)) +
                      attr(NFQA_CFG_MASK, struct.pack("!I", FAIL_OPEN | GSO))):
             self.ask(NFQNL_MSG_CONFIG, struct.pack("!BBH", 0, 0, 1) + what)
-        self.stop = os.pipe()
-        self.thread = threading.Thread(target=self.work, daemon=True)
-        self.thread.start()
-        defer(self.close)
+        self.start(self.sock)
 
-    def close(self):
-        os.close(self.stop[1])
-        self.thread.join()
-        os.close(self.stop[0])
-
-    def work(self):
-        """Accept packets until close(). This is the thread."""
-        while True:
-            ready = select.select([self.sock, self.stop[0]], [], [])[0]
-            if self.stop[0] in ready:
-                return
-            try:
-                packet = self.sock.recv(256)
-            except OSError:                     # ENOBUFS: some packets were dropped
-                continue
+    def work(self, _):
+        """Accept a packet."""
+        with contextlib.suppress(OSError):      # ENOBUFS: some packets were dropped
+            packet = self.sock.recv(256)
             self.taken += 1
             # The first attribute behind nlmsghdr and nfgenmsg has the packet's number.
-            number = packet[24:28]
             self.send(NFQNL_MSG_VERDICT, struct.pack("!BBH", 0, 0, 1) +
-                      attr(NFQA_VERDICT_HDR, struct.pack("!I", NF_ACCEPT) + number))
+                      attr(NFQA_VERDICT_HDR, struct.pack("!I", NF_ACCEPT) + packet[24:28]))
 
 
 # ---- IPVS ------------------------------------------------------------------------
@@ -103,23 +125,17 @@ IPVS_CMD_NEW_SERVICE, IPVS_CMD_NEW_DEST = 1, 5
 IPVS_SERVICE, IPVS_DEST = 1, 2
 
 
-def family_id(netlink, name):
-    """Return the number of a generic netlink family."""
-    answer = netlink.ask(GENL_ID_CTRL, struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) +
-                         attr(CTRL_ATTR_FAMILY_NAME, name + b"\0"))
-    at = 4
-    while at < len(answer):
-        length, kind = struct.unpack_from("=HH", answer, at)
-        if kind == CTRL_ATTR_FAMILY_ID:
-            return struct.unpack_from("=H", answer, at + 4)[0]
-        at += length + 3 & ~3
-    raise OSError(f"no family {name}")
+def family_of(netlink, name):
+    """Return the number and the attributes of a generic netlink family."""
+    found = dict(attrs_of(netlink.ask(GENL_ID_CTRL, struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) +
+                                      attr(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0"))[4:]))
+    return struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])[0], found
 
 
 def balance(ns, version, service, server):
     """Let IPVS in a namespace forward connections to service, (address, port), to a server by NAT ("masquerading")."""
     netlink = Netlink(ns, NETLINK_GENERIC)
-    family = family_id(netlink, b"IPVS")
+    family = family_of(netlink, "IPVS")[0]
     af = socket.AF_INET if version == 4 else socket.AF_INET6
 
     def place(addr, port, first):
@@ -143,7 +159,6 @@ BPF_PROG_LOAD, SCHED_CLS, SCHED_ACT = 5, 3, 4
 TC_ACT_OK = 0
 INGRESS, EGRESS = 0xfffffff2, 0xfffffff3
 RTM_NEWTFILTER = 44
-TCA_KIND, TCA_OPTIONS = 1, 2
 # Helpers
 SKB_LOAD_BYTES, REDIRECT, SK_RELEASE = 26, 23, 86
 SKC_LOOKUP_TCP, SK_ASSIGN, REDIRECT_NEIGH, REDIRECT_PEER = 99, 124, 152, 155
@@ -176,50 +191,40 @@ def only_tcp(version, then):
     """Return a program that passes packets other than TCP without options or extension headers, and
     continues with "then" for these, with the packet in r6.
     """
-    at, want = (23, 6) if version == 4 else (20, 6)
     then_pass = mov(0, TC_ACT_OK) + EXIT
-    head = (copy(6, 1) +
+    return (copy(6, 1) +
             insn(0x61, 7, 6, PROTOCOL) +                        # r7 = skb->protocol
-            insn(0x15, 7, off=2, imm=socket.htons(0x0800 if version == 4 else 0x86dd)) +
-            then_pass +
-            copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-8) + mov(4, 1) +
-            call(SKB_LOAD_BYTES) +
+            insn(0x15, 7, off=2, imm=socket.htons(0x0800 if version == 4 else 0x86dd)) + then_pass +
+            copy(1, 6) + mov(2, 23 if version == 4 else 20) + copy(3, 10) + insn(0x07, 3, imm=-8) +
+            mov(4, 1) + call(SKB_LOAD_BYTES) +
             insn(0x55, 0, off=2, imm=0) +                       # the packet has no such byte
-            insn(0x71, 7, 10, -8) +
-            insn(0x15, 7, off=2, imm=want) +
-            then_pass)
-    return head + then
+            insn(0x71, 7, 10, -8) + insn(0x15, 7, off=2, imm=6) + then_pass + then)
 
 
 def redirect(version, helper, ifindex):
     """Return a program that sends TCP out of another device."""
-    if helper == REDIRECT_NEIGH:
-        return only_tcp(version, mov(1, ifindex) + mov(2, 0) + mov(3, 0) + mov(4, 0) + call(helper) + EXIT)
-    return only_tcp(version, mov(1, ifindex) + mov(2, 0) + call(helper) + EXIT)
+    more = mov(3, 0) + mov(4, 0) if helper == REDIRECT_NEIGH else b""
+    return only_tcp(version, mov(1, ifindex) + mov(2, 0) + more + call(helper) + EXIT)
 
 
 def redirect_once(version, ifindex):
     """Return a program that marks TCP packets without a mark, and sends them out of another device."""
     return only_tcp(version, insn(0x61, 7, 6, MARK) + insn(0x15, 7, off=2, imm=0) +
-                    mov(0, TC_ACT_OK) + EXIT +
-                    mov(7, 1) + insn(0x63, 6, 7, MARK) +
+                    mov(0, TC_ACT_OK) + EXIT + mov(7, 1) + insn(0x63, 6, 7, MARK) +
                     mov(1, ifindex) + mov(2, 0) + call(REDIRECT) + EXIT)
 
 
 def assign(version):
     """Return a program that assigns a packet the socket of its addresses and ports, before the stack looks it up."""
     at, length = (26, 12) if version == 4 else (22, 36)
-    return only_tcp(version,
-                    copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-48) +
+    return only_tcp(version, copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-48) +
                     mov(4, length) + call(SKB_LOAD_BYTES) +
                     insn(0x15, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT +
                     copy(1, 6) + copy(2, 10) + insn(0x07, 2, imm=-48) + mov(3, length) +
                     mov(4, -1) + mov(5, 0) + call(SKC_LOOKUP_TCP) +
-                    insn(0x55, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT +
-                    copy(7, 0) +
+                    insn(0x55, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT + copy(7, 0) +
                     copy(1, 6) + copy(2, 7) + mov(3, 0) + call(SK_ASSIGN) +
-                    copy(1, 7) + call(SK_RELEASE) +
-                    mov(0, TC_ACT_OK) + EXIT)
+                    copy(1, 7) + call(SK_RELEASE) + mov(0, TC_ACT_OK) + EXIT)
 
 
 def load_bpf(program, kind):

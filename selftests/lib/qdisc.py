@@ -28,7 +28,16 @@ HEADERS_LEN = 16 + 20		# nlmsghdr, tcmsg
 
 def attr(kind, data):
     """Return an attribute, padded."""
-    return (struct.pack("=HH", len(data) + 4, kind) + data + bytes(-len(data) % 4))
+    return struct.pack("=HH", len(data) + 4, kind) + data + bytes(-len(data) % 4)
+
+
+def attrs_of(data):
+    """Yield (type, bytes) of each attribute."""
+    at = 0
+    while at + 4 <= len(data):
+        size, kind = struct.unpack_from("=HH", data, at)
+        yield kind & 0x3fff, data[at + 4:at + size]
+        at += max(size + 3 & ~3, 4)
 
 
 def parse_case(text):
@@ -37,11 +46,8 @@ def parse_case(text):
     for item in text.split(","):
         number, _, value = item.partition("=")
         kind, _, value = value.partition(":")
-        if kind == "raw":
-            data = bytes.fromhex(value)
-        else:
-            form = {"u8": "=B", "u16": "=H", "u32": "=I", "u64": "=Q"}[kind]
-            data = struct.pack(form, int(value, 0))
+        form = {"u8": "=B", "u16": "=H", "u32": "=I", "u64": "=Q"}.get(kind)
+        data = struct.pack(form, int(value, 0)) if form else bytes.fromhex(value)
         result.append((int(number), data))
     return result
 
@@ -62,15 +68,10 @@ def explain(answer, attrs):
     code = -struct.unpack_from("=i", answer, 16)[0]
     if not code:
         return "ok"
-    named, message, at = 0, "", 16 + 4 + 16
-    while flags & NLM_F_ACK_TLVS and at + 4 <= length:
-        size, kind = struct.unpack_from("=HH", answer, at)
-        data = answer[at + 4:at + size]
-        if kind & 0x3fff == NLMSGERR_ATTR_MSG:
-            message = data.rstrip(b"\0").decode()
-        elif kind & 0x3fff == NLMSGERR_ATTR_OFFS:
-            named = named_attr(attrs, struct.unpack("=I", data)[0])
-        at += size + 3 & ~3
+    found = dict(attrs_of(answer[HEADERS_LEN:length])) if flags & NLM_F_ACK_TLVS else {}
+    offset = found.get(NLMSGERR_ATTR_OFFS)
+    named = named_attr(attrs, struct.unpack("=I", offset)[0]) if offset else 0
+    message = found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
     return f"{errno.errorcode[code]} {named} {message}"
 
 
@@ -82,13 +83,10 @@ def main():
     for text in sys.argv[2:]:
         attrs = parse_case(text)
         nest = b"".join(attr(number, data) for number, data in attrs)
-        body = (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000,
-                            TC_H_ROOT, 0) +
-                attr(TCA_KIND, b"hpcc\0") +
-                attr(TCA_OPTIONS | NLA_F_NESTED, nest))
-        sock.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC,
-                              NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE |
-                              NLM_F_REPLACE, 1, 0) + body)
+        body = (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000, TC_H_ROOT, 0) +
+                attr(TCA_KIND, b"hpcc\0") + attr(TCA_OPTIONS | NLA_F_NESTED, nest))
+        flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+        sock.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC, flags, 1, 0) + body)
         print(explain(sock.recv(8192), attrs))
 
 

@@ -5,9 +5,10 @@ import errno
 import socket
 import struct
 
-from .qdisc import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK,
-                    NLM_F_ACK_TLVS, NLM_F_REQUEST, NLMSG_ERROR, NLMSGERR_ATTR_MSG,
-                    RTM_NEWQDISC, SOL_NETLINK, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr)
+from . import plumbing
+from .qdisc import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK, NLM_F_ACK_TLVS,
+                    NLMSG_ERROR, NLMSGERR_ATTR_MSG, RTM_NEWQDISC, SOL_NETLINK, TC_H_ROOT, TCA_KIND,
+                    TCA_OPTIONS, attr, attrs_of)
 
 RTM_DELQDISC, RTM_GETQDISC = 37, 38
 NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
@@ -66,26 +67,19 @@ def merged(config, given):
 
 def allowed(config, given):
     """Return whether tc-hpcc(8) allows a configuration, where given are the parameters of the change."""
-    for name in "rate", "bandwidth":
-        if 0 < config[name] < 125:
-            return False
-    if config["limit"] < MTU + config["overhead"] or \
-            not config["split"] and config["limit"] < GSO_MAX + config["overhead"]:
-        return False
-    if max(config["above"], config["respond"]) > (config["limit"] if config["stamp"] else 0):
-        return False
-    if config["port"] == 0xffff and config["stamp"] & (HPCC_STAMP_IOAM | HPCC_STAMP_INT):
-        return False
-    if config["stamp"] & HPCC_STAMP_IFA and not config["identify"]:
-        return False
-    if any(name in given and not config["stamp"] & need for name, need in NEEDS.items()) or \
-            config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8):
-        return False
-    if "every" in given and not config["respond"]:
+    limit, stamp = config["limit"], config["stamp"]
+    if (0 < config["rate"] < 125 or 0 < config["bandwidth"] < 125 or
+            limit < (MTU if config["split"] else GSO_MAX) + config["overhead"] or
+            max(config["above"], config["respond"]) > (limit if stamp else 0) or
+            config["port"] == 0xffff and stamp & (HPCC_STAMP_IOAM | HPCC_STAMP_INT) or
+            stamp & HPCC_STAMP_IFA and not config["identify"] or
+            any(name in given and not stamp & need for name, need in NEEDS.items()) or
+            config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8) or
+            "every" in given and not config["respond"]):
         return False
     if not config["marking"]:
         return not set(given) & set(MARKS)
-    if max(config["kmax"], config["knonect"]) > config["limit"]:
+    if max(config["kmax"], config["knonect"]) > limit:
         return False
     if config["kmax"]:
         return config["kmin"] <= config["kmax"]
@@ -208,70 +202,49 @@ def size_table(rng):
     return attr(TCA_STAB | rng.choice((0, NLA_F_NESTED)), nest)
 
 
-class Netlink:
+class Netlink(plumbing.Netlink):
     """An rtnetlink socket of a namespace."""
 
     def __init__(self, ns, dev):
+        super().__init__(ns, plumbing.NETLINK_ROUTE)
         with ns:
-            self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
             self.index = socket.if_nametoindex(dev)
-        self.sock.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-        self.sock.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
+        for option in NETLINK_EXT_ACK, NETLINK_CAP_ACK:
+            self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.sock.settimeout(10)
-        self.sequence = 0
-
-    def send(self, kind, flags, body):
-        self.sequence += 1
-        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
-                                   self.sequence, 0) + body)
 
     def ask(self, kind, flags, body):
         """Return (name of the error or "", message)."""
-        self.send(kind, flags | NLM_F_ACK, body)
+        self.send(kind, body, flags | NLM_F_ACK)
         while True:
             answer = self.sock.recv(1 << 16)
             length, what, flags, sequence = struct.unpack_from("=IHHI", answer)
             if what == NLMSG_ERROR and sequence == self.sequence:
                 break
-        code, message, at = -struct.unpack_from("=i", answer, 16)[0], "", HEADERS_LEN
-        while flags & NLM_F_ACK_TLVS and at + 4 <= length:
-            size, what = struct.unpack_from("=HH", answer, at)
-            if what & 0x3fff == NLMSGERR_ATTR_MSG:
-                message = answer[at + 4:at + size].rstrip(b"\0").decode()
-            at += size + 3 & ~3
+        code = -struct.unpack_from("=i", answer, 16)[0]
+        found = dict(attrs_of(answer[HEADERS_LEN:length])) if flags & NLM_F_ACK_TLVS else {}
+        message = found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
         return errno.errorcode[code] if code else "", message
 
     def dump(self):
         """Return the root qdisc as (kind, handle, configuration)."""
-        self.send(RTM_GETQDISC, NLM_F_DUMP, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0))
+        self.send(RTM_GETQDISC, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0), NLM_F_DUMP)
         found = "", 0, {}
         while True:
-            answer, at = self.sock.recv(1 << 18), 0
-            while at < len(answer):
-                length, what, _, sequence = struct.unpack_from("=IHHI", answer, at)
-                if what == NLMSG_DONE and sequence == self.sequence:
+            for what, message in self.messages():
+                if struct.unpack_from("=I", message, 8)[0] != self.sequence:
+                    continue
+                if what == NLMSG_DONE:
                     return found
-                if what == RTM_NEWQDISC and sequence == self.sequence:
-                    found = self.parse(answer[at + 16:at + length]) or found
-                at += length + 3 & ~3
+                if what == RTM_NEWQDISC:
+                    found = self.parse(message[16:]) or found
 
     def parse(self, body):
         """Parse a qdisc of the dump; return None unless it is the device's root."""
         index, handle, parent = struct.unpack_from("=4xiII", body)
         if index != self.index or parent != TC_H_ROOT:
             return None
-        attrs = nested(body[20:])
+        attrs = dict(attrs_of(body[20:]))
         config = {ATTRS[number][0]: int.from_bytes(data, "little")
-                  for number, data in nested(attrs.get(TCA_OPTIONS, b"")).items()
-                  if number in ATTRS}
+                  for number, data in attrs_of(attrs.get(TCA_OPTIONS, b"")) if number in ATTRS}
         return attrs[TCA_KIND].rstrip(b"\0").decode(), handle, config
-
-
-def nested(data):
-    """Return the attributes as {number: bytes}."""
-    found, at = {}, 0
-    while at + 4 <= len(data):
-        length, number = struct.unpack_from("=HH", data, at)
-        found[number & 0x3fff] = data[at + 4:at + length]
-        at += max(length + 3 & ~3, 4)
-    return found

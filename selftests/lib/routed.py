@@ -6,7 +6,6 @@ import struct
 import time
 
 from .ktap import expect
-from .net import Netns
 from .path import Path
 from .tcp import get_cc, pattern, transfer, until
 
@@ -18,30 +17,22 @@ TCP_MD5SIG = 14
 class Routed(Path):
     """Host a, routers in a row, host b; the first router's link is the slowest."""
 
+    HOST = f"rate {HOST_MBPS}mbit delay 20us nostamp"
+    SWITCH = f"rate {MBPS}mbit delay 20us marking ldcp knonect 1mb"
+
     def __init__(self, version=4, routers=1, cc="hpcc", mtu=1500, **sysctls):
-        # pylint: disable=super-init-not-called
-        self.version = version
-        self.hosts = [Netns(**sysctls), Netns(**sysctls)]
-        self.a, self.b = self.hosts
-        self.switches = [Netns() for _ in range(routers)]
-        self.nodes = [self.a, *self.switches, self.b]
-        self.addr = (self.at(0, 1), self.at(routers, 2))
+        super().__init__(version, routers, (cc, cc), mtu, **sysctls)
+
+    def connect_nodes(self, mtu):
+        self.addr = (self.at(0, 1), self.at(len(self.switches), 2))
         for switch in self.switches:
             # the source address of a router's neighbour discovery
             switch.sysctl("net.ipv6.conf.default.addr_gen_mode", 0)
-        for i, (left, right) in enumerate(zip(self.nodes, self.nodes[1:])):
-            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} netns {right.path}")
+        for i, (left, right) in enumerate(self.add_links(mtu)):
             self.plug(left, "right", self.at(i, 1))
             self.plug(right, "left", self.at(i, 2))
         for i, node in enumerate(self.nodes):
             self.route(i, node)
-        for ns, dev in zip(self.hosts, ("right", "left")):
-            ns.sysctl("net.ipv4.tcp_congestion_control", cc)
-            ns.tc(f"qdisc add dev {dev} root hpcc rate {HOST_MBPS}mbit delay 20us nostamp")
-        for node, switch in enumerate(self.switches, 1):
-            for port, dev in enumerate(("left", "right"), 1):
-                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay 20us "
-                          f"marking ldcp knonect 1mb node {node} port {port}")
 
     def at(self, link, end):
         return f"10.0.{link}.{end}" if self.version == 4 else f"fd00:{link}::{end}"
@@ -122,10 +113,8 @@ def nft(ns, rules):
 
 def sockaddr(version, addr):
     """Return the struct sockaddr_storage of a host."""
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    raw = socket.inet_pton(family, addr)
-    flow = b"" if version == 4 else bytes(4)
-    return (struct.pack("=HH", family, 0) + flow + raw).ljust(128, b"\0")
+    family, flow = (socket.AF_INET, b"") if version == 4 else (socket.AF_INET6, bytes(4))
+    return (struct.pack("=HH", family, 0) + flow + socket.inet_pton(family, addr)).ljust(128, b"\0")
 
 
 def add_md5(sock, version, addr):

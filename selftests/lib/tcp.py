@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """TCP sockets: their options, and data transfers over them."""
 
+import contextlib
 import ctypes
 import errno
 import select
@@ -135,13 +136,9 @@ def send_for(seconds, *flows):
             sock.setblocking(False)
     while time.monotonic() < end:
         for number, (client, server) in enumerate(flows):
-            try:
+            with contextlib.suppress(BlockingIOError):
                 client.send(bytes(1 << 20))
-            except BlockingIOError:
-                pass
-            try:
+            with contextlib.suppress(BlockingIOError):
                 arrived[number] += len(server.recv(1 << 20))
-            except BlockingIOError:
-                pass
         time.sleep(0.002)
     return arrived

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Our tracepoints."""
 
+import contextlib
 import os
 
 from .ktap import Skip, defer
@@ -35,11 +36,9 @@ class Tracepoint:
     def lines(self):
         """Return the events since the last call, as dicts of words."""
         text = b""
-        try:
+        with contextlib.suppress(BlockingIOError):
             while (some := os.read(self.pipe, 1 << 16)):
                 text += some
-        except BlockingIOError:
-            pass
         found = [line.split(self.name + ":")[1] for line in text.decode("ascii").splitlines()
                  if self.name + ":" in line]
         return [dict(word.split("=") for word in line.split()) for line in found]
