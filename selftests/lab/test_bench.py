@@ -108,26 +108,26 @@ class Bench(unittest.TestCase):
         for case in cases:
             scenario.load(bench.SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
 
+    @staticmethod
+    def run_of(name, **more):
+        made = scenario.load(bench.SCENARIOS / f"{name}.toml")
+        return types.SimpleNamespace(scenario=made, topology=topology.Topology(made), **more)
+
     def test_ideal(self):
         """45 packets with 90 bytes of headers each, at 100 Gb/s; T = 9986 ns."""
-        ldcp = load_script("bench-ldcp")
-        made = scenario.load(bench.SCENARIOS / "message-100g.toml")
-        run = types.SimpleNamespace(scenario=made, topology=topology.Topology(made))
+        ldcp, run = load_script("bench-ldcp"), self.run_of("message-100g")
         self.assertAlmostEqual(ldcp.ideal_us(run), 9.986 + (64000 + 45 * 90) * 8 / 1e5)
 
     def test_queue_bound(self):
         ldcp = load_script("bench-ldcp")
-        made = scenario.load(bench.SCENARIOS / "messages32-100g.toml")
-        run = types.SimpleNamespace(
-            scenario=made, topology=topology.Topology(made),
-            result={"ports": [{"wire_bytes": 1, "marking": {"kmax": 60000, "knonect": 90000}}]})
+        run = self.run_of("messages32-100g", result={
+            "ports": [{"wire_bytes": 1, "marking": {"kmax": 60000, "knonect": 90000}}]})
         self.assertEqual(ldcp.queue_bound(run), 90000 + 9986 * 100 // 8 + 60000 + 32 * 1538)
 
     def test_share(self):
         ldcp = load_script("bench-ldcp")
-        run = types.SimpleNamespace(result={"flows": [
-            {"cc": cc, "goodput_bps": n} for cc, n in
-            (("hpcc", 1), ("hpcc", 3), ("ldcp", 6), ("ldcp", 10))]})
+        run = types.SimpleNamespace(result={"flows": [{"cc": cc, "goodput_bps": n} for cc, n in (
+            ("hpcc", 1), ("hpcc", 3), ("ldcp", 6), ("ldcp", 10))]})
         self.assertEqual([ldcp.share(cc, which)(run, {}) for cc in ("hpcc", "ldcp")
                           for which in (min, max)], [0.2, 0.6, 1.2, 2.0])
 

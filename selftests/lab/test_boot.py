@@ -20,20 +20,17 @@ setUpModule = unittests.allow_interrupts
 class Boot(unittest.TestCase):
     """scripts/uml/run.sh"""
 
-    @staticmethod
-    def guest(*args, **kwargs):
-        return unittests.run(RUN, *args, **kwargs)
+    def guest(self, *args, status=0, **how):
+        return unittests.ran(self, RUN, *args, status=status, **how)
 
     def test_status(self):
-        done = self.guest("sh", "-c", "echo out; exit 41")
-        self.assertEqual((done.returncode, done.stdout), (41, "out\n"))
+        self.assertEqual(self.guest("sh", "-c", "echo out; exit 41", status=41).stdout, "out\n")
 
     def test_host_is_read_only(self):
         with tempfile.TemporaryDirectory() as directory:
-            done = self.guest("--rw", directory, "--env", "WORD=two words", "sh", "-c",
-                              f"touch {TOP}/x /etc/x 2>/dev/null && exit 1; touch /tmp/x /run/x &&"
-                              f' echo "$WORD" > {directory}/y')
-            self.assertEqual(done.returncode, 0, done.stdout)
+            self.guest("--rw", directory, "--env", "WORD=two words", "sh", "-c",
+                       f"touch {TOP}/x /etc/x 2>/dev/null && exit 1; touch /tmp/x /run/x &&"
+                       f' echo "$WORD" > {directory}/y')
             self.assertEqual(Path(directory, "y").read_text(encoding="ascii"), "two words\n")
 
     def test_virtual_time(self):
@@ -42,18 +39,16 @@ class Boot(unittest.TestCase):
         self.assertEqual((start, end - start), (1767225600, 1000))
 
     def test_timeout(self):
-        done = self.guest("--timeout", "1", "sh", "-c", "while :; do :; done")
-        self.assertEqual(done.returncode, 124, done.stdout)
+        done = self.guest("--timeout", "1", "sh", "-c", "while :; do :; done", status=124)
         self.assertIn("timed out", done.stderr)
 
     def test_standstill(self):
         """A program that computes without a system call stops virtual time: it is ended and named."""
         environment = os.environ | {"HPCC_STANDSTILL_S": "2"}
-        done = self.guest("sh", "-c", "while :; do :; done", env=environment)
-        self.assertEqual(done.returncode, 124, done.stdout)
+        done = self.guest("sh", "-c", "while :; do :; done", env=environment, status=124)
         self.assertRegex(done.stdout, "limit: /.*sh has computed for 2 s without a system call")
-        done = self.guest("--timeout", "8", "sh", "-c", "while :; do read x < /dev/null; done", env=environment)
-        self.assertEqual(done.returncode, 124, done.stdout)
+        done = self.guest("--timeout", "8", "sh", "-c", "while :; do read x < /dev/null; done", env=environment,
+                          status=124)
         self.assertIn("limit: timed out after 8 s", done.stdout)
 
     def test_nothing_is_left(self):
@@ -100,19 +95,14 @@ class Boot(unittest.TestCase):
             os.write(master, b"echo $((6 * 7))\nexit 9\n")
             self.assertIn("42\n", process.stdout.read())
         self.assertEqual(process.returncode, 9)
-        done = self.guest("--interactive", "true", stdin=subprocess.DEVNULL)
-        self.assertEqual(done.returncode, 125)
+        done = self.guest("--interactive", "true", stdin=subprocess.DEVNULL, status=125)
         self.assertIn("no terminal", done.stderr)
 
     def test_panic(self):
-        done = self.guest("--kernel", "init=/nonexistent", "true")
-        self.assertEqual(done.returncode, 125)
-        self.assertIn("panic", done.stdout)
+        self.assertIn("panic", self.guest("--kernel", "init=/nonexistent", "true", status=125).stdout)
 
     def test_bad_module(self):
-        done = self.guest("--module", "/nonexistent.ko", "true")
-        self.assertEqual(done.returncode, 125)
-        self.assertIn("nonexistent.ko", done.stdout)
+        self.assertIn("nonexistent.ko", self.guest("--module", "/nonexistent.ko", "true", status=125).stdout)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/lab/study/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c
-builds. Prints KTAP."""
+"""scripts/lab/study/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c builds."""
 
 import subprocess
-import sys
-import tempfile
-import traceback
+import unittest
 
 from lab.study import cost
+from lib import unittests
 from lib.unittests import TOP
 
 FILE = """\
@@ -26,12 +24,6 @@ ack 100 4
 """
 
 
-def expect(what, got, want):
-    """Fail unless got equals want."""
-    if got != want:
-        raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
-
-
 def sample(**more):
     """Return the output of a guest for one variant, with FILE as its profile."""
     return {"event": "path", "part": "count", "hops": 1, "flows": 1, "variant": "v",
@@ -41,106 +33,81 @@ def sample(**more):
             "cost": cost.Profile(FILE.splitlines()).summary()} | more
 
 
-def profile__totals():
-    """User space does not count in the kernel's total, and copying is counted separately."""
-    found = cost.Profile(FILE.splitlines()).summary()
-    expect("kernel", found["instructions"], 4000)
-    expect("user", found["roles"]["user"], 1000)
-    expect("bytewise", found["bytewise"], 2000)
-    expect("ours", found["ours"], 500)
-    expect("qdisc without its parent", found["qdisc"], 200)
+class profile(unittest.TestCase):      # pylint: disable=invalid-name
+    def test_totals(self):
+        """User space does not count in the kernel's total, and copying is counted separately."""
+        found = cost.Profile(FILE.splitlines()).summary()
+        self.assertEqual(found["instructions"], 4000, "kernel")
+        self.assertEqual(found["roles"]["user"], 1000, "user")
+        self.assertEqual(found["bytewise"], 2000, "bytewise")
+        self.assertEqual(found["ours"], 500, "ours")
+        self.assertEqual(found["qdisc"], 200, "qdisc without its parent")
+
+    def test_calls(self):
+        """The cold part of a function counts for it, but not as a call of it."""
+        found = cost.Profile(FILE.splitlines())
+        self.assertEqual(found.insns["tcp_ack", "-", "sender_in"], 50, "tcp_ack")
+        self.assertEqual(found.called("tcp_ack"), 10, "calls of tcp_ack")
+        self.assertEqual(found.summary()["traversals"], 10, "traversals")
+
+    def test_refuses(self):
+        """A line that count.c does not write is refused."""
+        for line in ("junk 1 2", "function a b", "ack x 1"):
+            self.assertRaises(ValueError, cost.Profile, [line])
 
 
-def samples__least_by_ack():
-    """Of all samples the smallest is used, for the requested roles only."""
-    found = cost.Samples([sample(), sample(acks=10)])
-    expect("sender", found.least_by_ack("sender_out", "sender_in"), 325)
-    expect("without copying", found.least_by_ack("sender_out", "sender_in", copies=False), 125)
-    expect("user", found.least_by_ack("user", "timer"), 100)
-    expect("none", cost.Samples([]).least_by_ack("user"), None)
+class samples(unittest.TestCase):      # pylint: disable=invalid-name
+    def test_least_by_ack(self):
+        """Of all samples the smallest is used, for the requested roles only."""
+        found = cost.Samples([sample(), sample(acks=10)])
+        self.assertEqual(found.least_by_ack("sender_out", "sender_in"), 325, "sender")
+        self.assertEqual(found.least_by_ack("sender_out", "sender_in", copies=False), 125, "without copying")
+        self.assertEqual(found.least_by_ack("user", "timer"), 100, "user")
+        self.assertEqual(cost.Samples([]).least_by_ack("user"), None, "none")
+
+    def test_by_segment(self):
+        """The values of a sample are computed."""
+        found = cost.Results([sample()]).of("count", 1, 1, "v")
+        self.assertEqual(found.cost("instructions"), 400, "instructions")
+        self.assertEqual(found.role("sender_out", "sender_in"), 325, "sender")
+        self.assertEqual(found.option_bytes("data"), 28, "options on data")
+        self.assertEqual(found.option_bytes("acks"), 6, "options on ACKs")
+        self.assertEqual(found.per_packet(), 200 / 15, "qdisc")
+        shared = cost.Results([sample(shared=True)]).of("count", 1, 1, "v")
+        self.assertEqual(shared.option_bytes("data"), None, "options of payload not read")
+        self.assertEqual(found.plain_ack(), 20, "ACKs without echo")
+        self.assertEqual(found.functions()["hpcc_local_in tcp_hpcc sender_in"], 30, "function")
+
+    def test_missing(self):
+        """A value that was not measured is None, and shown as a dash; the median omits it."""
+        none = cost.Results([]).of("count", 1, 1, "v")
+        self.assertEqual(none.gbps(), None, "nothing")
+        self.assertEqual(cost.Samples([sample()]).counter("hpcc_x"), None, "a counter of no host")
+        self.assertEqual(cost.Samples([sample(segments=0)]).counter("acks"), None, "no segments")
+        self.assertEqual(cost.Samples([sample(acks=n) for n in (2, 6)] + [{}]).counter("acks"), 0.4, "two of three")
+        self.assertEqual(cost.spell(None), "-", "a dash")
+        self.assertEqual(cost.comparison(0.5, None, True), "- > 0.50", "beside")
 
 
-def profile__calls():
-    """The cold part of a function counts for it, but not as a call of it."""
-    found = cost.Profile(FILE.splitlines())
-    expect("tcp_ack", found.insns["tcp_ack", "-", "sender_in"], 50)
-    expect("calls of tcp_ack", found.called("tcp_ack"), 10)
-    expect("traversals", found.summary()["traversals"], 10)
+class plain_ack(unittest.TestCase):      # pylint: disable=invalid-name
+    def test_cheapest(self):
+        """The mean is taken over as many ACKs as arrive without telemetry."""
+        acks = [(100, 4), (20, 6)]
+        self.assertEqual(cost.plain_ack(acks, 1), 52, "all")
+        self.assertEqual(cost.plain_ack(acks, 0.6), 20, "six of ten")
+        self.assertEqual(cost.plain_ack(acks, 0.8), 40, "eight of ten")
+        self.assertEqual(cost.plain_ack(acks, 0), None, "none")
+        self.assertEqual(cost.plain_ack([], 1), None, "no ACKs")
 
 
-def profile__refuses():
-    """A line that count.c does not write is refused."""
-    for line in ("junk 1 2", "function a b", "ack x 1"):
-        try:
-            cost.Profile([line])
-        except ValueError:
-            continue
-        raise AssertionError(f"{line!r} was taken")
-
-
-def plain_ack__cheapest():
-    """The mean is taken over as many ACKs as arrive without telemetry."""
-    acks = [(100, 4), (20, 6)]
-    expect("all", cost.plain_ack(acks, 1), 52)
-    expect("six of ten", cost.plain_ack(acks, 0.6), 20)
-    expect("eight of ten", cost.plain_ack(acks, 0.8), 40)
-    expect("none", cost.plain_ack(acks, 0), None)
-    expect("no ACKs", cost.plain_ack([], 1), None)
-
-
-def samples__by_segment():
-    """The values of a sample are computed."""
-    found = cost.Results([sample()]).of("count", 1, 1, "v")
-    expect("instructions", found.cost("instructions"), 400)
-    expect("sender", found.role("sender_out", "sender_in"), 325)
-    expect("options on data", found.option_bytes("data"), 28)
-    expect("options on ACKs", found.option_bytes("acks"), 6)
-    expect("qdisc", found.per_packet(), 200 / 15)
-    shared = cost.Results([sample(shared=True)]).of("count", 1, 1, "v")
-    expect("options of payload not read", shared.option_bytes("data"), None)
-    expect("ACKs without echo", found.plain_ack(), 20)
-    expect("function", found.functions()["hpcc_local_in tcp_hpcc sender_in"], 30)
-
-
-def samples__missing():
-    """A value that was not measured is None, and shown as a dash; the median omits it."""
-    none = cost.Results([]).of("count", 1, 1, "v")
-    expect("nothing", none.gbps(), None)
-    expect("a counter of no host", cost.Samples([sample()]).counter("hpcc_x"), None)
-    expect("no segments", cost.Samples([sample(segments=0)]).counter("acks"), None)
-    expect("two of three", cost.Samples([sample(acks=n) for n in (2, 6)] + [{}]).counter("acks"), 0.4)
-    expect("a dash", cost.spell(None), "-")
-    expect("beside", cost.comparison(0.5, None, True), "- > 0.50")
-
-
-def count_c__builds():
-    """As any version of QEMU wants it, without a warning."""
-    with tempfile.TemporaryDirectory() as scratch:
+class count_c(unittests.Case):      # pylint: disable=invalid-name
+    def test_builds(self):
+        """As any version of QEMU wants it, without a warning."""
         for version in (1, 2):
-            subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
-                            "-shared", "-fPIC", "-fvisibility=hidden",
-                            f"-DPLUGIN_VERSION={version}", "-o", f"{scratch}/count.so",
-                            TOP / "scripts/vm/count.c"], check=True)
-
-
-TESTS = (profile__totals, samples__least_by_ack, profile__calls, profile__refuses, plain_ack__cheapest,
-         samples__by_segment, samples__missing, count_c__builds)
-
-
-def main():
-    """Run all tests."""
-    failed = 0
-    print(f"KTAP version 1\n1..{len(TESTS)}")
-    for number, test in enumerate(TESTS, 1):
-        word = "ok"
-        try:
-            test()
-        except Exception:   # pylint: disable=broad-exception-caught
-            print("# " + traceback.format_exc().rstrip().replace("\n", "\n# "))
-            word, failed = "not ok", 1
-        print(f"{word} {number} - {test.__name__}", flush=True)
-    return failed
+            subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-shared",
+                            "-fPIC", "-fvisibility=hidden", f"-DPLUGIN_VERSION={version}", "-o",
+                            self.directory / "count.so", TOP / "scripts/vm/count.c"], check=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    unittests.main()

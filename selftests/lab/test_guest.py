@@ -4,7 +4,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,7 +63,7 @@ class Guest(unittests.SharedCase):
                        "bash", "-c", self.ELSEWHERE, "elsewhere", cache, home, *command]
         else:
             command = ["env", f"TMPDIR={home}/tmp", "LANG=de_DE.UTF-8", *command]
-        done = unittests.ran(self, *command, cwd=home)
+        unittests.ran(self, *command, cwd=home)
         return "elsewhere/out"
 
     def test_repeatable(self):
@@ -107,8 +106,7 @@ class Guest(unittests.SharedCase):
             self.assertGreater(port["utilization"], 0.5)
             self.assertEqual(port["stamped"] > 0, run["cc"] == "hpcc")
             # Two times 300 KB, plus 118 bytes of headers and overhead for each segment
-            self.assertGreater(port["wire_bytes"], 600000 * 1538 // 1448)
-            self.assertLess(port["wire_bytes"], 600000 * 1.2)
+            self.assertTrue(600000 * 1538 // 1448 < port["wire_bytes"] < 600000 * 1.2, port)
 
     def test_verify_ipv6_impaired(self):
         for impairment in ("impair.data_loss=1%", "impair.reorder=1%", "impair.ack_loss=1%"):
@@ -163,8 +161,7 @@ class Guest(unittests.SharedCase):
                  "--set", "qdisc.knonect=30KB")
         got = port(*given, "--cc", "dctcp")
         self.assertEqual(got["marking"], {"kmin": 10000, "kmax": 20000, "knonect": 30000, "pmax": 0.5})
-        self.assertGreater(got["marks"], got["marks_kmax"])
-        self.assertGreater(got["marks_kmax"], 0)
+        self.assertTrue(got["marks"] > got["marks_kmax"] > 0, got)
         self.assertEqual(got["drops"], 0)
         got = port(*given, "--cc", "cubic")
         self.assertEqual(got["marks"], 0)
@@ -205,10 +202,9 @@ class Guest(unittests.SharedCase):
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
 
     def test_queue_that_the_kernel_lacks(self):
-        version = tuple(map(int, json.loads(subprocess.run(
-            [LAB, "run", self.file, "--out", f"{self.directory}/has"], capture_output=True, check=True) and
-            Path(self.directory, "has/results.json").read_text(encoding="utf-8"))["kernel"].split()[1].split(".")[:2]))
-        if version >= (6, 17):
+        self.lab("has")
+        version = json.loads(self.results("has"))["kernel"].split()[1]
+        if tuple(map(int, version.split(".")[:2])) >= (6, 17):
             self.skipTest("this kernel has dualpi2")
         done = self.lab("lacks", "--set", "qdisc.queue=dualpi2", status=2)
         self.assertRegex(done.stderr, r'\Ahpcc-lab: qdisc.queue = "dualpi2": needs Linux 6.17 or later.*\n\Z')
@@ -239,18 +235,15 @@ class Guest(unittests.SharedCase):
         self.assertEqual(done.returncode, 1)
         self.assertNotIn("Traceback", done.stderr)
         self.assertTrue(Path(self.directory, "pipe/results.json").exists())
-        done = unittests.run(*argv, env=os.environ | {"PYTHONIOENCODING": "ascii"})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = unittests.ran(self, *argv, env=os.environ | {"PYTHONIOENCODING": "ascii"})
         self.assertIn(r"\xb1", done.stdout)
 
     def test_responses(self):
         """With responses, the peak and the p99 of the first 100 us of 64-to-1 are at most 70 % of those without."""
         figures = []
         for out, more in ("n", []), ("r", ["--set", "qdisc.respond=50KB"]):
-            done = unittests.run(LAB, "run", str(TOP / "scripts/scenarios/incast64-100g.toml"), "--set",
-                                 "measure.from=0", "--set", "measure.until=100us", *more, "--out",
-                                 f"{self.directory}/{out}")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            unittests.ran(self, LAB, "run", TOP / "scripts/scenarios/incast64-100g.toml", "--set", "measure.from=0",
+                          "--set", "measure.until=100us", *more, "--out", f"{self.directory}/{out}")
             result = json.loads(self.results(out))
             port = max(result["ports"], key=lambda port: port["queue_bytes_whole_run"]["max"])
             figures.append((port["queue_bytes_whole_run"]["max"], port["queue_bytes"]["p99"],
@@ -280,16 +273,13 @@ class Guest(unittests.SharedCase):
         done = again(other)
         self.assertRegex(done.stdout.splitlines()[-1], "^hpcc, seed 3: differs in .*flows")
         self.assertEqual(done.returncode, 1)
-        for wrong in ({"runs": []}, *(data | change for change in (
+        for wrong in ('{"runs": []}', "[" * 100000, *(json.dumps(data | change) for change in (
                 {"scenario": "../x"}, {"scenario": "\0"}, {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"},
                 {"kernel": "mars 6.1"}, {"settings": {"link": {"rate": 1}}}, {"settings": None}))):
-            other.write_text(json.dumps(wrong), encoding="utf-8")
+            other.write_text(wrong, encoding="utf-8")
             done = again(other)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
-                             f"{wrong}: {done.stderr}")
-        other.write_text("[" * 100000, encoding="utf-8")
-        done = again(other)
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+                             f"{wrong[:900]}: {done.stderr}")
 
     def test_workload(self):
         """A workload from a list. Each flow is alone in the network, so its slowdown is little more than 1."""
@@ -297,8 +287,7 @@ class Guest(unittests.SharedCase):
                                                    "100000,1,0,400000\n", encoding="ascii")
         Path(self.directory, "w.toml").write_text(
             '[link]\nrate = "10Gbit"\n[workload]\nflows = "one.csv"\n', encoding="utf-8")
-        done = unittests.run(LAB, "run", f"{self.directory}/w.toml", "--out", f"{self.directory}/w")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        unittests.ran(self, LAB, "run", f"{self.directory}/w.toml", "--out", f"{self.directory}/w")
         for flow, most in zip(json.loads(self.results("w"))["flows"], (1.05, 1.2)):
             self.assertTrue(1 <= flow["slowdown"] < most, flow)
 
@@ -325,18 +314,6 @@ class Guest(unittests.SharedCase):
         got = json.loads(self.results("host"))
         self.assertRegex(got["kernel"], r"^host \d")
         self.assertGreater(got["ports"][2]["stamped"], 0)
-
-    def test_iperf3(self):
-        if not shutil.which("iperf3"):
-            self.skipTest("needs iperf3")
-        script = """ip netns add a; ip link add v0 type veth peer name v1 netns a
-            ip addr add 10.0.0.1/24 dev v0; ip link set v0 up; ip -n a link set v1 up
-            ip -n a addr add 10.0.0.2/24 dev v1; ip link set lo up
-            ip netns exec a iperf3 -s -1 -D
-            until ip netns exec a ss -lnt | grep -q 5201; do sleep 0.01; done
-            iperf3 -c 10.0.0.2 -b 40M -t 1 -J"""
-        done = unittests.ran(self, RUN, "sh", "-c", script)
-        self.assertIn('"sum_received"', done.stdout)
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ class Shapes(unittest.TestCase):
         self.assertEqual(net.base_rtt_ns("h0", "h319"), 12000 + 2 * 97 + 4 * 25)
 
     def test_derived(self):
-        net = tree(topology={"kind": "fat-tree"})
-        self.assertEqual((len(net.hosts), len(net.switches), len(net.links)), (16, 8 + 8 + 4, 16 + 16 + 16))
-        net = tree(topology={"kind": "leaf-spine", "hosts": 32})
-        self.assertEqual((len(net.hosts), len(net.switches), len(net.links)), (32, 4 + 2, 32 + 8))
+        for shape, *numbers in (({"kind": "fat-tree"}, 16, 8 + 8 + 4, 16 + 16 + 16),
+                                ({"kind": "leaf-spine", "hosts": 32}, 32, 4 + 2, 32 + 8)):
+            net = tree(topology=shape)
+            self.assertEqual([len(net.hosts), len(net.switches), len(net.links)], numbers)
 
     def test_does_not_divide(self):
         self.refused(["topology.hosts = 17", "8 ToR"], topology={"kind": "fat-tree", "hosts": 17})
@@ -91,14 +91,13 @@ class Shapes(unittest.TestCase):
         self.assertEqual(net.alone_ns("h0", "h1", 1000), even.alone_ns("h0", "h1", 1000))
 
     def test_host_delay(self):
-        even, late = tree(), tree(host={"delay": "3us", "delay_in": "1us"})
+        delays = {"delay": "3us", "delay_in": "1us"}
+        even, late = tree(), tree(host=delays)
         self.assertEqual(late.base_rtt_ns("h0", "h1"), even.base_rtt_ns("h0", "h1") + 2 * 4000)
         self.assertEqual(late.alone_ns("h0", "h1", 1), even.alone_ns("h0", "h1", 1) + 4000)
-        text = files(host={"delay": "3us", "delay_in": "1us"})["network"]
-        self.assertIn("qdisc h0 eth0 root 10: hpcc rate 100000000000 limit 64000000 overhead 24 delay 4000 ",
-                      text)
-        self.assertIn("qdisc s0 h0 root 10: hpcc rate 100000000000 limit 32000000 overhead 24 delay 2000 ",
-                      text)
+        for port, limit, delay in ("h0 eth0", 64000000, 4000), ("s0 h0", 32000000, 2000):
+            self.assertIn(f"qdisc {port} root 10: hpcc rate 100000000000 limit {limit} overhead 24 delay {delay} ",
+                          files(host=delays)["network"])
 
     def test_marking_of_a_link(self):
         text = files(link={"s0-h1": {"marking": "ldcp", "kmin": "10KB"}})["network"]
@@ -158,8 +157,7 @@ class Events(unittest.TestCase):
         self.refused(["event.0:", "one of down, up and rate"], up=True)
         self.refused(["event.0.rate", "a rate"], rate="fast")
         self.refused(["event.0.speed", "unknown"], speed=1)
-        with self.assertRaisesRegex(scenario.ScenarioError, "at least one"):
-            build(flow=[], event=[self.DOWN])
+        refused(self, ["at least one"], build, flow=[], event=[self.DOWN])
 
     def test_plan(self):
         made = files(topology=self.SPINES, event=[
@@ -186,7 +184,7 @@ class Guest(unittests.Case):
     def run_lab(self, text, *options):
         file = Path(self.directory, "net.toml")
         file.write_text(text, encoding="ascii")
-        done = unittests.ran(self, LAB, "run", str(file), "--out", self.directory, *options)
+        unittests.ran(self, LAB, "run", file, "--out", self.directory, *options)
         result = json.loads(Path(self.directory, "results.json").read_text(encoding="ascii"))
         return result, {(port["node"], port["peer"]): port for port in result["ports"]}
 
@@ -246,22 +244,22 @@ class Guest(unittests.Case):
         self.assertAlmostEqual(after["fct_us"] - before["fct_us"], 4, delta=0.02)
         self.assertLess(after["slowdown"], 1.05)
 
+    LINK = "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
+
+    def write_plan(self, text):
+        Path(self.directory, "plan").write_text(text, encoding="ascii")
+
     def test_refused_by_the_kernel(self):
         """The error is one line with the node, the interface and the kernel's message."""
         tree_of, tools = self.kernel()
-        Path(self.directory, "plan").write_text(
-            "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
-            "qdisc a x root 10: hpcc limit 100000 marking 1 kmin 200000\n", encoding="ascii")
-        done = unittests.run(RUN, "--tree", tree_of, "--rw", self.directory, "--ro", tools, "--module",
-                             f"{tools}/sch_hpcc.ko", f"{tools}/hpcc-network", "up",
-                             f"{self.directory}/plan")
-        self.assertEqual(done.returncode, 1, done.stdout)
+        self.write_plan(self.LINK + "qdisc a x root 10: hpcc limit 100000 marking 1 kmin 200000\n")
+        done = unittests.ran(self, RUN, "--tree", tree_of, "--rw", self.directory, "--ro", tools, "--module",
+                             f"{tools}/sch_hpcc.ko", f"{tools}/hpcc-network", "up", f"{self.directory}/plan", status=1)
         self.assertRegex(done.stdout, r"(?m)^hpcc-network: node a, interface x: qdisc: .*kmin")
 
     def test_plan_that_is_wrong(self):
         """The error is one line, and no namespace remains."""
         tree_of, tools = self.kernel()
-        link = "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
         for text, message in (
                 ("node ../a\n", "node ../a: a name has"),
                 ("node " + 32 * "a" + "\n", "a name has 1 to 31"),
@@ -270,13 +268,12 @@ class Guest(unittests.Case):
                 ("node a\nsysctl a net/ipv4/ip_forward\n", "plan: node a: sysctl"),
                 ("node a\nsysctl a net/ipv4/none 1\n", "cannot set 1"),
                 ("node a\nknow a 1 1 1000000000\n", "node a: tcp_hpcc is not loaded"),
-                (link + "address a x 10.0.0.1/33\n", "plan: node a: address"),
-                (link + "address a x 10.0.0.1/2x\n", "plan: node a: address"),
-                (link + "qdisc a x root 10: fq limit 4294967296\n", "plan: node a: qdisc"),
-                (link + "route a " + 600 * "x," + "x 10.0.0.0/8 10.0.0.1 0\n", "plan: node a: route")):
-            Path(self.directory, "plan").write_text(text, encoding="ascii")
-            done = unittests.run(RUN, "--tree", tree_of, "--rw", self.directory, "--ro", tools, "--",
-                                 "sh", "-c",
+                (self.LINK + "address a x 10.0.0.1/33\n", "plan: node a: address"),
+                (self.LINK + "address a x 10.0.0.1/2x\n", "plan: node a: address"),
+                (self.LINK + "qdisc a x root 10: fq limit 4294967296\n", "plan: node a: qdisc"),
+                (self.LINK + "route a " + 600 * "x," + "x 10.0.0.0/8 10.0.0.1 0\n", "plan: node a: route")):
+            self.write_plan(text)
+            done = unittests.run(RUN, "--tree", tree_of, "--rw", self.directory, "--ro", tools, "--", "sh", "-c",
                                  f"{tools}/hpcc-network up {self.directory}/plan; echo status $?; ls -A /run/netns")
             self.assertIn(message, done.stdout)
             self.assertRegex(done.stdout, r"status 1\s*(ls: .*\s*)?$")

@@ -137,8 +137,8 @@ class Grid(unittest.TestCase):
 
     def test_exit_status(self):
         with files(GRID.replace("seeds = 2", "seeds = 0")) as directory:
-            done = unittests.run(PAPER, "tiny.toml", cwd=directory)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            done = unittests.ran(self, PAPER, "tiny.toml", cwd=directory, status=2)
+            self.assertEqual(done.stdout, "")
             self.assertRegex(done.stderr, r"^hpcc-paper: .*/tiny.toml: seeds = 0: [^\n]*\n$")
             self.assertFalse((directory / "out").exists())
 
@@ -186,8 +186,11 @@ def written(found, results):
     return Path("results.rst").read_text(encoding="utf-8"), {path.name for path in Path("figures").iterdir()}
 
 
-@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs matplotlib; scripts/install-deps paper "
-                                                             "installs it")
+needs_matplotlib = unittest.skipUnless(importlib.util.find_spec("matplotlib"),
+                                       "needs matplotlib; scripts/install-deps paper installs it")
+
+
+@needs_matplotlib
 class Results(unittest.TestCase):
     """The text that hpcc-paper writes from results.json files."""
 
@@ -261,8 +264,7 @@ class Results(unittest.TestCase):
             self.assertEqual(warnings.read(), "")
 
 
-@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs matplotlib; scripts/install-deps paper "
-                                                             "installs it")
+@needs_matplotlib
 class Judged(unittest.TestCase):
     """Figures of a cell, and which of them are losses."""
 
@@ -286,10 +288,16 @@ class Judged(unittest.TestCase):
                 for name, results in variants.items()})
             return {row[4]: row[6] for row in lost}
 
-    def test_never_ended(self):
+    @staticmethod
+    def ended_150():
+        """Return result(1) without the times of all flows but 150."""
         one = result(1)
         for flow in one["flows"][150:]:
             flow |= {"fct_us": None, "slowdown": None}
+        return one
+
+    def test_never_ended(self):
+        one = self.ended_150()
         runs = self.runs(one, result(1))
         self.assertEqual([self.paper().shown(runs.value(0, 1000, percent)) for percent in (50, 99)],
                          ["1.50 ± 0.00", "not ended"])
@@ -297,9 +305,7 @@ class Judged(unittest.TestCase):
         self.assertIsNone(self.runs(result(1), one).value(0, 1000, 95)[1])
 
     def test_never_ended_loses(self):
-        one = result(1)
-        for flow in one["flows"][150:]:
-            flow |= {"fct_us": None, "slowdown": None}
+        one = self.ended_150()
         self.assertEqual(self.lost(hpcc=[one], bbr=[result(1)]), {95: "bbr", 99: "bbr"})
         self.assertEqual(self.lost(hpcc=[one], bbr=[one]), {})
 
@@ -332,8 +338,7 @@ class Workflow(unittest.TestCase):
             (directory / "o").mkdir()
             with open(directory / "o/lock", "w", encoding="ascii") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                done = unittests.run(PAPER, "tiny.toml", "--out", "o", cwd=directory)
-        self.assertEqual(done.returncode, 1)
+                done = unittests.ran(self, PAPER, "tiny.toml", "--out", "o", cwd=directory, status=1)
         self.assertIn("another hpcc-paper is at work", done.stderr)
 
     def start(self, directory):

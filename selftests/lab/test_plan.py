@@ -10,6 +10,7 @@ from lab.setup import plan
 from lib import unittests
 from lib.scenarios import build
 
+
 class Plan(unittest.TestCase):
     @staticmethod
     def made(**sections):
@@ -85,21 +86,20 @@ class Plan(unittest.TestCase):
                                 "knonect": "1MB"})
         self.assertIn(" marking 1 kmin 10000 kmax 20000 knonect 1000000 pmax 250000\n", made.files["network"])
 
+    def thresholds(self, options, shown):
+        """Each port has the options of [qdisc], unless nothing asks for records."""
+        self.assertEqual(self.made(qdisc=options).files["network"].count(shown), 3)
+        for other in self.made(), self.made(qdisc=options, cc={"name": "dctcp"}):
+            for name in options:
+                self.assertNotIn(name, other.files["network"])
+
     def test_above(self):
-        made = self.made(qdisc={"above": "10KB"})
-        self.assertEqual(made.files["network"].count(" stamp 1 above 10000\n"), 3)
-        self.assertNotIn("above", self.made().files["network"])
-        made = self.made(qdisc={"above": "10KB"}, cc={"name": "dctcp"})
-        self.assertNotIn("above", made.files["network"])
+        self.thresholds({"above": "10KB"}, " stamp 1 above 10000\n")
 
     def test_respond(self):
-        made = self.made(qdisc={"respond": "10KB", "every": "5us"})
-        self.assertEqual(made.files["network"].count(" stamp 1 respond 10000 every 5000\n"), 3)
-        made = self.made(qdisc={"respond": "10KB", "above": "5KB"})
-        self.assertEqual(made.files["network"].count(" stamp 1 above 5000 respond 10000\n"), 3)
-        self.assertNotIn("respond", self.made().files["network"])
-        made = self.made(qdisc={"respond": "10KB"}, cc={"name": "dctcp"})
-        self.assertNotIn("respond", made.files["network"])
+        self.thresholds({"respond": "10KB", "every": "5us"}, " stamp 1 respond 10000 every 5000\n")
+        self.thresholds({"respond": "10KB", "above": "5KB"}, " stamp 1 above 5000 respond 10000\n")
+        self.thresholds({"respond": "10KB"}, " stamp 1 respond 10000\n")
 
     def test_carrier(self):
         made = self.made(ip=6, cc={"carrier": "ioam", "ioam_nodes": 3}, host={"stamp": True})
@@ -122,19 +122,16 @@ class Plan(unittest.TestCase):
         self.assertIn(" stamp tcp,ioam", made.files["s0.tc"])
         for name in "know ", "carrier":
             self.assertNotIn(name, made.files["network"])
-        made = self.made(cc={"carrier": "int"}, qdisc={"int_window": "3us"})
-        lines = made.files["network"].splitlines()
-        self.assertIn("sysctl h0 net/hpcc/carrier 2", lines)
-        self.assertIn("know h0 1 1 100000000000 1 2 100000000000 1 3 100000000000", lines)
-        self.assertEqual(made.files["network"].count(" stamp 4 int_window 3000"), 3)
+        for number, options, stamped in ((2, {"cc": {"carrier": "int"}, "qdisc": {"int_window": "3us"}},
+                                          " stamp 4 int_window 3000"),
+                                         (3, {"cc": {"carrier": "ifa"}}, " stamp 8")):
+            network = self.made(**options).files["network"]
+            self.assertIn(f"sysctl h0 net/hpcc/carrier {number}\n", network)
+            self.assertIn("know h0 1 1 100000000000 1 2 100000000000 1 3 100000000000\n", network)
+            self.assertEqual(network.count(stamped), 3)
         for stamps in "tcp,ioam,int", "tcp,int,ifa", "tcp,ioam,int,ifa":
             made = self.made(qdisc={"stamp": stamps, "int_window": "3us"}, impair={"data_loss": 0.01})
             self.assertIn(f" stamp {stamps} int_window 3000", made.files["s0.tc"])
-        made = self.made(cc={"carrier": "ifa"})
-        lines = made.files["network"].splitlines()
-        self.assertIn("sysctl h0 net/hpcc/carrier 3", lines)
-        self.assertIn("know h0 1 1 100000000000 1 2 100000000000 1 3 100000000000", lines)
-        self.assertEqual(made.files["network"].count(" stamp 8"), 3)
         made = self.made(cc={"carrier": "csig", "csig_abw": 9}, qdisc={"int_window": "3us"})
         lines = made.files["network"].splitlines()
         self.assertIn("sysctl h0 net/hpcc/carrier 4", lines)

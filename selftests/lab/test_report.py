@@ -92,8 +92,7 @@ class Slowdown(unittest.TestCase):
         self.assertTrue(made.y_log)
 
     def test_seeds_have_errors(self):
-        made = figures.slowdown([result(seed=n, flows=hundred(n)) for n in (1, 2)])
-        line, = made.panels[0].lines
+        line, = figures.slowdown([result(seed=n, flows=hundred(n)) for n in (1, 2)]).panels[0].lines
         self.assertEqual(line.ys, [37.5, 112.5])
         self.assertAlmostEqual(line.errors[0], 12.706 * 17.678 / math.sqrt(2), 1)
 
@@ -202,17 +201,20 @@ class Page(unittest.TestCase):
         return figures.Figure("name", "title", "about", "x", "y", [figures.Panel("", list(lines))],
                               **{"y_range": (0, 1)} | more)
 
+    def document(self, name="a"):
+        return page.document(name, page.chart(self.figure(figures.Line(name, [1, 2], [3, 4]))))
+
     def test_hostile_names(self):
         """Text cannot end the element that contains it."""
         name = "</script><script>alert(1)</script><!--"
-        text = page.document(name, page.chart(self.figure(figures.Line(name, [1, 2], [3, 4]))))
+        text = self.document(name)
         self.assertEqual(text.count("alert(1)"), text.count("&lt;script&gt;alert(1)")
                          + text.count("\\u003cscript\\u003ealert(1)"))
         self.assertEqual(data_of(text)[0]["labels"], [name])
 
     def test_alone(self):
         """The page loads no other files."""
-        text = page.document("t", page.chart(self.figure(figures.Line("a", [1, 2], [3, 4]))))
+        text = self.document()
         self.assertNotIn("sourceMappingURL", text)
         self.assertNotRegex(re.sub("(?s)<script.*?</script>", "", text), r"(src|href)=|@import|url\(")
         self.assertIn("Permission is hereby granted", text)
@@ -220,7 +222,7 @@ class Page(unittest.TestCase):
     def test_without_dygraphs(self):
         installed, page.DYGRAPHS = page.DYGRAPHS, Path("/nowhere")
         try:
-            text = page.document("t", page.chart(self.figure(figures.Line("a", [1, 2], [3, 4]))))
+            text = self.document()
         finally:
             page.DYGRAPHS = installed
         self.assertIn("libjs-dygraphs", text)
@@ -300,12 +302,12 @@ class Figures(unittests.Case):
         if series_of is not None:
             (self.directory / "series.json").write_text(json.dumps(series_of), encoding="utf-8")
 
-    def figures(self, *more, python=PYTHON):
-        return unittests.run(python, LAB, "figures", str(self.file), *more)
+    def figures(self, *more):
+        return unittests.ran(self, PYTHON, LAB, "figures", self.file, *more)
 
-    def refused(self, says):
-        done = self.figures()
-        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+    def refused(self, says, *more, before=()):
+        done = unittests.ran(self, *before, PYTHON, LAB, "figures", self.file, *more, status=2)
+        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
         self.assertIn(says, done.stderr)
 
     @needs_matplotlib
@@ -317,7 +319,6 @@ class Figures(unittests.Case):
                        for name in ("slowdown", "fct", "queue-cdf", "queue", "rate"))
         for out in "a", "b":
             done = self.figures("--out", str(self.directory / out))
-            self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(sorted(path.name for path in (self.directory / out).iterdir()), names)
             self.assertEqual(sorted(Path(line).name for line in done.stdout.split()), names)
         for name in names:
@@ -330,8 +331,7 @@ class Figures(unittests.Case):
     def test_one_run(self):
         """Without --out the figures are written beside results.json."""
         self.write(result(), series())
-        done = self.figures()
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.figures()
         self.assertTrue((self.directory / "queue-cdf.svg").exists())
         self.assertFalse((self.directory / "slowdown.svg").exists())
 
@@ -360,8 +360,7 @@ class Figures(unittests.Case):
     @needs_matplotlib
     def test_out(self):
         self.write(result(), series())
-        done = self.figures("--out", f"{self.file}/x")
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.refused("", "--out", f"{self.file}/x")
 
     @needs_matplotlib
     def test_keeps_old_files(self):
@@ -372,8 +371,7 @@ class Figures(unittests.Case):
         self.refused("rate.pdf is a directory")
         self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
         (self.directory / "rate.pdf").rmdir()
-        done = unittests.run("prlimit", "--fsize=9000", PYTHON, LAB, "figures", str(self.file))
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.refused("", before=("prlimit", "--fsize=9000"))
         self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
         self.assertEqual([path.name for path in self.directory.glob(".new*")], [])
 
@@ -381,8 +379,8 @@ class Figures(unittests.Case):
     def test_full_stdout(self):
         self.write(result(), series())
         with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([PYTHON, LAB, "figures", str(self.file)], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, check=False)
+            done = subprocess.run([PYTHON, LAB, "figures", self.file], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
         self.assertIn("standard output: No space left", done.stderr)
 

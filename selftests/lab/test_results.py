@@ -16,6 +16,7 @@ from lib import unittests
 from lib.scenarios import build
 from lib.unittests import TOP
 
+
 class Results(unittest.TestCase):
     def test_buckets(self):
         self.assertEqual([results.bucket_low(b) for b in (0, 1, 7, 8, 15, 16, 17, 24)],
@@ -70,9 +71,8 @@ class Results(unittest.TestCase):
             "queue_bytes", "queue_bytes_whole_run", "queue_hist"})
         self.assertEqual([(port["peer"], port["data"]) for port in got["ports"]],
                          [("h0", False), ("h1", True), ("h2", False)])
-        self.assertEqual([got["ports"][0][key] for key in
-                          ("drops", "drops_ect", "drops_knonect", "marks", "marks_kmax")],
-                         [3, 1, 2, 7, 5])
+        self.assertEqual([got["ports"][0][key] for key in ("drops", "drops_ect", "drops_knonect", "marks",
+                                                           "marks_kmax")], [3, 1, 2, 7, 5])
         self.assertEqual(got["ports"][0]["marking"], {"kmin": 10, "kmax": 20, "knonect": 30, "pmax": 0.25})
         for key in ("queue_bytes", "queue_bytes_whole_run"):
             self.assertEqual(set(got["ports"][0][key]), {"p50", "p95", "p99", "max"})
@@ -136,7 +136,6 @@ class Results(unittest.TestCase):
         self.assertEqual(got["flows"][0]["rate_bps"], [0.0, 8 * 10**9, 8 * 10**9])
         self.assertEqual((got["ports"][0]["node"], got["ports"][0]["peer"]), ("s0", "h1"))
 
-
     def test_slowdowns(self):
         def result(*flows):
             return {"flows": [{"bytes": size, "slowdown": slow} for size, slow in flows]}
@@ -156,24 +155,18 @@ class Ns3(unittests.Case):
                              "100,0,1,500,4000,4000\n100,0,1,500,5000,4000\n"
                              "200,1,2,2000000,9000,3000\n", encoding="utf-8")
         self.results = self.directory / "results.json"
-        self.flows = [self.flow(0, 0.1, "h0", "h1", 500, 5.0, 1.0),
-                      self.flow(1, 0.1, "h0", "h1", 500, 6.0, 1.2),
-                      self.flow(2, 0.2, "h1", "h2", 2000000, 8.0, 2.0)]
+        keys = "id", "start_us", "from", "to", "bytes", "fct_us", "slowdown"
+        self.flows = [dict(zip(keys, values)) for values in (
+            (0, 0.1, "h0", "h1", 500, 5.0, 1.0), (1, 0.1, "h0", "h1", 500, 6.0, 1.2),
+            (2, 0.2, "h1", "h2", 2000000, 8.0, 2.0))]
         self.run_ = {"scenario": "star", "cc": "hpcc", "seed": 1, "flows": self.flows,
                      "settings": build(topology={"hosts": 3}).settings()}
         # 91 bytes on the wire, over two links.
         self.ack_ns = 2000 + int(2 * 91 * 8 / 100)
 
-    @staticmethod
-    def flow(number, start_us, src, dst, size, fct_us, slowdown):
-        return {"id": number, "start_us": start_us, "from": src, "to": dst, "bytes": size,
-                "fct_us": fct_us, "slowdown": slowdown}
-
     def compare(self, text, status):
         self.results.write_text(text, encoding="utf-8")
-        done = unittests.run(str(TOP / "scripts/compare-ns3"), str(self.results), str(self.list))
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done
+        return unittests.ran(self, TOP / "scripts/compare-ns3", self.results, self.list, status=status)
 
     def test_pairs(self):
         found = ns3.pairs(self.run_, ns3.read(self.list))
@@ -206,8 +199,8 @@ class Ns3(unittests.Case):
         self.assertIn("star, ldcp: 3 of 3 flows ended\n", done.stdout)
 
     def test_wrong(self):
-        self.assertIn("not a results.json", self.compare("{}", 2).stderr)
-        self.assertIn("is not JSON", self.compare("x", 2).stderr)
+        for text, error in ("{}", "not a results.json"), ("x", "is not JSON"), ("[" * 100000, "is not JSON"):
+            self.assertIn(error, self.compare(text, 2).stderr)
         self.flows[0]["bytes"] = 501
         run = json.dumps(self.run_)
         self.assertIn("flow 0: ns-3 has none", self.compare(run, 2).stderr)
@@ -231,7 +224,6 @@ class Ns3(unittests.Case):
             done = self.compare(json.dumps(wrong), 2)
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
             self.assertLess(len(done.stderr), 300)
-        self.assertIn("is not JSON", self.compare("[" * 100000, 2).stderr)
 
     def test_help(self):
         for args, status in (["--help"], 0), ([], 2), (["x"], 2), (["--nonsense"], 2):
@@ -243,9 +235,8 @@ class Ns3(unittests.Case):
 class Report(unittest.TestCase):
     def run_of(self):
         made = build(cc={"name": "dctcp"})
-        net = topology.Topology(made)
+        net, records = topology.Topology(made), results.Records(Results.lines())
         planned = plan.Plan(made, net)
-        records = results.Records(Results.lines())
         result = results.build(made, net, records, "uml 6.1 <b>", 1)
         return runner.Run(made, net, planned, result, results.series(made, net, planned, records),
                           results.summary(result))
@@ -305,9 +296,8 @@ class Report(unittest.TestCase):
         """There is a table if there are enough flows."""
         run = self.run_of()
         self.assertNotIn("slowdown", report.text([run]))
-        run.result["flows"] = [{
-            "bytes": 10**7 if n else 1, "slowdown": 1 + n / 100, "fct_us": 1, "start_us": 0}
-            for n in range(100)]
+        run.result["flows"] = [{"bytes": 10**7 if n else 1, "slowdown": 1 + n / 100, "fct_us": 1, "start_us": 0}
+                               for n in range(100)]
         output = report.text([run]).split("\n\n")[1].splitlines()
         self.assertEqual([re.split("  +", line) for line in output[:3]],
                          [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],

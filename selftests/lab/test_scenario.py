@@ -16,23 +16,21 @@ from lib import unittests
 from lib.scenarios import SMALL, build, refused
 from lib.unittests import TOP
 
+
 class Units(unittest.TestCase):
+    def parsed(self, parse, values):
+        for text, value in values.items():
+            self.assertEqual(parse(text), value, text)
+
     def test_rate(self):
-        for text, bps in (("100Gbit", 10**11), ("10gbit", 10**10), ("2.5 Gbit/s", 25 * 10**8),
-                          ("50Mbit", 5 * 10**7), ("25Gb/s", 25 * 10**9), ("1Tbit", 10**12)):
-            self.assertEqual(units.rate(text), bps, text)
+        self.parsed(units.rate, {"100Gbit": 10**11, "10gbit": 10**10, "2.5 Gbit/s": 25 * 10**8,
+                                 "50Mbit": 5 * 10**7, "25Gb/s": 25 * 10**9, "1Tbit": 10**12})
 
     def test_time(self):
-        for text, ns in (("1us", 1000), ("2.43us", 2430), ("0.5 ms", 500000), ("1s", 10**9),
-                         ("17ns", 17), (0, 0)):
-            self.assertEqual(units.time(text), ns, text)
+        self.parsed(units.time, {"1us": 1000, "2.43us": 2430, "0.5 ms": 500000, "1s": 10**9, "17ns": 17, 0: 0})
 
     def test_size(self):
-        for text, n in (("8MB", 8000000), ("1500", None), (1500, 1500), ("64KiB", 65536), ("26B", 26)):
-            if n is None:
-                self.assertRaises(ValueError, units.size, text)
-            else:
-                self.assertEqual(units.size(text), n, text)
+        self.parsed(units.size, {"8MB": 8000000, 1500: 1500, "64KiB": 65536, "26B": 26})
 
     def test_fraction(self):
         for text, value in (("1%", 0.01), (0.5, 0.5), (1, 1.0), ("0.1 %", 0.001)):
@@ -41,16 +39,14 @@ class Units(unittest.TestCase):
     def test_wrong_unit(self):
         for parse, wrong in ((units.rate, ("100", "5us", "-1Gbit", "", 7, True, "99Tbit", "1 bit")),
                              (units.time, ("5", "1m", "5MB", 3, "-1us", True)),
-                             (units.size, ("5us", "-1B", -1, 1.5, True)),
+                             (units.size, ("1500", "5us", "-1B", -1, 1.5, True)),
                              (units.fraction, ("101%", 1.01, -0.1, "x", True))):
             for text in wrong:
                 with self.assertRaises(ValueError, msg=f"{parse.__name__} {text!r}"):
                     parse(text)
 
     def test_for_people(self):
-        self.assertEqual(units.show_bytes(0), "0 B")
-        self.assertEqual(units.show_bytes(10239), "10.2 KB")
-        self.assertEqual(units.show_bytes(32 * 10**6), "32 MB")
+        self.assertEqual([units.show_bytes(n) for n in (0, 10239, 32 * 10**6)], ["0 B", "10.2 KB", "32 MB"])
         self.assertEqual(units.show_rate(10**11), "100 Gb/s")
         self.assertEqual(units.show_time(9060), "9.06 us")
 
@@ -86,8 +82,7 @@ class Scenario(unittest.TestCase):
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
                            "int_window": "999ns", "stamp": "ioam,itn"},
-                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
-                          "count": 0,
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon", "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
                          "think": -1, "start": "x", "cc": "vegas"},
@@ -163,21 +158,17 @@ class Scenario(unittest.TestCase):
         for key in ("kmin", "kmax", "knonect"):
             self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
                          link={"buffer": 2000}, qdisc=on | {key: 2001})
-        self.refused(["qdisc.above = 2001", "link.buffer, 2000 bytes"],
-                     link={"buffer": 2000}, qdisc={"above": 2001})
-        self.refused(["qdisc.respond = 2001", "link.buffer, 2000 bytes"],
-                     link={"buffer": 2000}, qdisc={"respond": 2001})
+        for key in "above", "respond":
+            self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
+                         link={"buffer": 2000}, qdisc={key: 2001})
         self.refused(["qdisc.every", "qdisc.respond"], qdisc={"every": "5us"})
         self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
-        self.refused(["cc.carrier", "event.rate"], ip=6, cc={"carrier": "ioam"},
-                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
-        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "ifa"},
-                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
-        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "int"},
-                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        for carrier, version in ("ioam", 6), ("ifa", 4), ("int", 4):
+            self.refused(["cc.carrier", "event.rate"], ip=version, cc={"carrier": carrier},
+                         event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
         self.refused(["cc.csig_abw", "cc.carrier"], cc={"csig_abw": 5})
-        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, topology={"kind": "leaf-spine"})
-        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, qdisc={"stamp": "tcp"})
+        for more in {"topology": {"kind": "leaf-spine"}}, {"qdisc": {"stamp": "tcp"}}:
+            self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, **more)
         for stamp in "csig", "tcp,csig", "tcp,", "mixed,tcp", "", 4:
             self.refused(["qdisc.stamp", "tcp, ioam, int, ifa", "cc.carrier"], qdisc={"stamp": stamp})
         self.assertEqual(build(qdisc={"stamp": "ifa,int,tcp"}).qdisc["stamp"], "tcp,int,ifa")
@@ -201,8 +192,7 @@ class Scenario(unittest.TestCase):
                           (2, "h1", "h4", 2003000), (3, "h1", "h4", 3003000),
                           (4, "h2", "h4", 4003000), (5, "h2", "h4", 5003000), (6, "h4", "h0", 0)])
         # A single flow from each of many hosts.
-        made = build(topology={"hosts": 5}, flow=[
-            {"from": "h0..h3", "to": "h4", "bytes": 5, "spacing": "1us"}])
+        made = build(topology={"hosts": 5}, flow=[{"from": "h0..h3", "to": "h4", "bytes": 5, "spacing": "1us"}])
         self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
 
     def test_settings(self):
@@ -311,11 +301,9 @@ class Scenario(unittest.TestCase):
                  "flow.0.to.x", "link.rate", "link.rate.x", "nonsense.rate", "verify", "ip.x", "a\nb")
         texts = ("", "1", "-1", "x", "[", "[" * 3000, "9" * 5000, "{}", "[1]", "true", "1\n[x]", "1979-13-99",
                  "'", "{from='h0'}", "\ud800")
-        for word in words:
-            for text in texts:
-                for setting in (word, f"{word}={text}"):
-                    with self.subTest(setting=setting[:60]):
-                        self.judged({"flow": [dict(self.FLOW[0])]}, [setting])
+        for setting in (*words, *(f"{word}={text}" for word in words for text in texts)):
+            with self.subTest(setting=setting[:60]):
+                self.judged({"flow": [dict(self.FLOW[0])]}, [setting])
 
     def test_set_and_cc(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -369,18 +357,18 @@ class Topology(unittest.TestCase):
             build(link={"s0-h0": {"rate": "1Gbit"}, "h0-s0": {"rate": "2Gbit"}})
 
     def test_base_rtt(self):
-        # 2 links x (2 x 1 us + (1538 + 118) x 8 / 100 Gb/s) = 4 + 2 x 0.13248 us
-        net = topology.Topology(build())
-        self.assertEqual(net.base_rtt_ns("h0", "h1"), 4266)
-        # IPv6: 20 bytes more on the acknowledgment
-        self.assertEqual(topology.Topology(build(ip=6)).base_rtt_ns("h0", "h1"), 4270)
-        # 6 links of a chain of 5
-        chain = topology.Topology(build(topology={"kind": "chain", "switches": 5}))
-        self.assertEqual(chain.base_rtt_ns("h0", "h1"), 6 * 2133)
-        # 1 Gb/s, 243 us: 2 x (486 + 13.248)
-        slow = topology.Topology(build(link={"rate": "1Gbit", "delay": "243us"}))
-        self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
+        for base_rtt_ns, sections in (
+                # 2 links x (2 x 1 us + (1538 + 118) x 8 / 100 Gb/s) = 4 + 2 x 0.13248 us
+                (4266, {}),
+                # 20 bytes more on the acknowledgment
+                (4270, {"ip": 6}),
+                # 6 links
+                (6 * 2133, {"topology": {"kind": "chain", "switches": 5}}),
+                # 2 x (486 + 13.248)
+                (998496, {"link": {"rate": "1Gbit", "delay": "243us"}})):
+            self.assertEqual(topology.Topology(build(**sections)).base_rtt_ns("h0", "h1"), base_rtt_ns, sections)
         # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
+        net = topology.Topology(build())
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
         # 10 Gb/s, then 100 Gb/s, where the last packet of 190 bytes does not wait: 2 us of delay,
         # 10 x 1230.4 + 152 ns, and 15.2 ns
@@ -471,18 +459,14 @@ class Workload(unittests.Case):
         self.refused(["nothere", "No such file", "fb_hadoop, websearch"], self.DRAWN | {"cdf": "nothere"})
         self.refused(["more than 100000 flows"], self.DRAWN | {"duration": "200ms"})
         self.refused(["0 flows"], self.DRAWN | {"duration": "1ns"})
-        for text, why in (("", "columns"), ("bytes,cdf_percent\n", "empty"), ("bytes\n1\n", "columns"),
-                          ("bytes,cdf_percent\n5,50\n4,100\n", "rise"),
-                          ("bytes,cdf_percent\n4,60\n5,50\n", "rise"),
-                          ("bytes,cdf_percent\n4,60\n5,99\n", "100 %"),
-                          ("bytes,cdf_percent\n0,100\n", "1 byte"),
-                          ("bytes,cdf_percent\nx,100\n", "numbers"),
-                          ("bytes,cdf_percent\n1\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n2,100\n", "numbers"),
-                          ("bytes,cdf_percent\n1,50\n2,inf\n", "numbers"),
-                          ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
-                          (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
+        head = "bytes,cdf_percent\n"
+        for text, why in (("", "columns"), (head, "empty"), ("bytes\n1\n", "columns"),
+                          (head + "5,50\n4,100\n", "rise"), (head + "4,60\n5,50\n", "rise"),
+                          (head + "4,60\n5,99\n", "100 %"), (head + "0,100\n", "1 byte"),
+                          (head + "x,100\n", "numbers"), (head + "1\n", "numbers"),
+                          (head + "1,nan\n", "numbers"), (head + "1,nan\n2,100\n", "numbers"),
+                          (head + "1,50\n2,inf\n", "numbers"), (head + "0,100\n5,100\n", "1 byte"),
+                          (head + "9" * 400 + ",100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
         for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
                          ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"),
