@@ -69,22 +69,18 @@ nothing_left()
 
 # ---- tests
 
-as_nobody()
+as_user()
 {
-	setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$WORK/nobody" "$@"
+	as_nobody env HOME="$WORK/nobody" "$@"
 }
 
-copy_tree()
+make_tree()
 {
-	mkdir "$WORK/tree"
-	(cd "$TOP" && git -c safe.directory="$TOP" ls-files -co --exclude-standard) |
-		while read -r file; do
-			[ ! -e "$TOP/$file" ] || echo "$file"
-		done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/tree" --no-same-owner -xf -
+	copy_tree "$WORK/tree"
 	chown -R 65534:65534 "$WORK/tree" "$WORK/nobody"
 	cd "$WORK/tree" || return 1
-	as_nobody git init -q . && as_nobody git add . &&
-		as_nobody git -c user.name=Author -c user.email=author@a.example commit -q -m "As it is"
+	as_user git init -q . && as_user git add . &&
+		as_user git -c user.name=Author -c user.email=author@a.example commit -q -m "As it is"
 }
 
 # maintainer PACKAGE...: print the maintainers of the packages
@@ -103,7 +99,7 @@ build()
 
 	cd "$WORK/tree" || return 1
 	before=$(find . -type f | sort | xargs sha256sum)
-	as_nobody scripts/deb "$WORK/nobody/deb" || return 1
+	as_user scripts/deb "$WORK/nobody/deb" || return 1
 	after=$(find . -type f | sort | xargs sha256sum)
 	diff <(echo "$before") <(echo "$after") &&
 		[ "$(maintainer "$WORK"/nobody/deb/*.deb)" = "Author <author@a.example>" ] &&
@@ -120,9 +116,9 @@ reproducible()
 	local rc=0
 
 	cd "$WORK/tree" || return 1
-	as_nobody "${deb[@]}" "$WORK/nobody/one" || return 1
+	as_user "${deb[@]}" "$WORK/nobody/one" || return 1
 	mv .git "$WORK/git"
-	as_nobody "${deb[@]}" "$WORK/nobody/two" || rc=1
+	as_user "${deb[@]}" "$WORK/nobody/two" || rc=1
 	mv "$WORK/git" .git
 	[ "$rc" = 0 ] && [ "$(maintainer "$WORK"/nobody/one/*.deb)" = "Builder <builder@b.example>" ] &&
 		(cd "$WORK/nobody/one" && sha256sum -- *.deb) | (cd "$WORK/nobody/two" && sha256sum -c)
@@ -132,7 +128,7 @@ lint()
 {
 	local said
 
-	said=$(as_nobody lintian --fail-on none "$ROOT"/debs/*.deb 2>&1)
+	said=$(as_user lintian --fail-on none "$ROOT"/debs/*.deb 2>&1)
 	echo "$said"
 	[ -z "$said" ]
 }
@@ -352,7 +348,7 @@ tests()
 	enter_root "$1"
 	VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' "$TOP/dkms.conf")
 	ktap_plan "$((22 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
-	copy_tree
+	make_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
 	ok "deb: nothing for lintian to say" lint
@@ -389,7 +385,7 @@ broken()
 
 	echo '#error "broken on purpose"' >> "$WORK/tree/qdisc/tc/q_hpcc.c"
 	cd "$WORK/tree" || return 1
-	said=$(as_nobody scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
+	said=$(as_user scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
 	echo "$said"
 	grep 'broken on purpose' <<< "$said" && [ -z "$(find "$WORK/nobody/broken" -name '*.deb')" ]
 }

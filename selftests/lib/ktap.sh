@@ -31,6 +31,7 @@
 #	busywait S CMD...	run CMD until it succeeds, at most S seconds
 #	defer CMD...		with ktap_main: run CMD when the test ends, last one first
 #	our_modules		print the names of our modules, each after those that it needs
+#	work_dir		set WORK to a directory, which is removed at the end of the script
 
 # Because this file is sourced without arguments, "$*" has the arguments of the script.
 # shellcheck disable=SC2206 # a list
@@ -176,6 +177,28 @@ busywait()
 	done
 }
 
+# copy_tree DIR: copy all tracked and new files of the tree to DIR
+copy_tree()
+{
+	local top file
+
+	top=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/../..")
+	mkdir -p "$1"
+	(cd "$top" && git -c safe.directory="$top" ls-files -co --exclude-standard) | while read -r file; do
+		[ ! -e "$top/$file" ] || echo "$file"
+	done | tar -C "$top" -cf - -T - | tar -C "$1" --no-same-owner -xf -
+}
+
+# as_nobody COMMAND...: run COMMAND without privileges
+as_nobody()
+{
+	if [ "$(id -u)" = 0 ]; then
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+	else
+		"$@"
+	fi
+}
+
 our_modules()
 (
 	set +u
@@ -183,6 +206,12 @@ our_modules()
 	. "$(dirname "${BASH_SOURCE[0]}")/../../dkms.conf"
 	printf '%s\n' "${BUILT_MODULE_NAME[@]}"
 )
+
+work_dir()
+{
+	WORK=$(mktemp -d)
+	trap 'rm -rf "$WORK"' EXIT
+}
 
 _deferred=()
 

@@ -104,8 +104,7 @@ while_queued()
 {
 	local out
 
-	out=$(queue_frames during "$1" "$SIZE" "${@:2}") ||
-		fail "$out"
+	out=$(queue_frames during "$1" "$SIZE" "${@:2}") || fail "$out"
 	mapfile -t SEQ <<<"$out"
 }
 

@@ -4,12 +4,11 @@
 # Makefile, Kbuild, install-deps: the commands of a user, in a copy of the tree.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
-WORK=$(mktemp -d)
-chmod 755 "$WORK"
-trap 'rm -rf "$WORK"' EXIT
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
+work_dir
+chmod 755 "$WORK"
 
 # says STATUS PATTERN COMMAND...: COMMAND succeeds if STATUS is 0, and fails otherwise.
 # One line of its output matches PATTERN.
@@ -34,15 +33,6 @@ refused()
 	echo "$out"
 	out=$(grep -E '^modules: |^[^ ]+: (\*\*\* )?hpcc: ' <<< "$out")
 	[ "$(wc -l <<< "$out")" = 1 ] && grep -qE "$pattern" <<< "$out"
-}
-
-copy_tree()
-{
-	mkdir "$WORK/tree"
-	(cd "$TOP" && git ls-files -co --exclude-standard) | while read -r file; do
-		[ ! -e "$TOP/$file" ] || echo "$file"
-	done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/tree" -xf -
-	cd "$WORK/tree" || exit 1
 }
 
 # ---- install-deps
@@ -86,16 +76,6 @@ as_root()
 		"$@"
 	else
 		unshare -r "$@"
-	fi
-}
-
-# as_nobody COMMAND...
-as_nobody()
-{
-	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
-	else
-		"$@"
 	fi
 }
 
@@ -225,12 +205,11 @@ tools_are()
 # gcc does not know the options that clang's kernels have.
 clang_kernel()
 {
-	kernel_of 990001 CONFIG_LD_IS_LLD=y clang-99 ld.lld-99 && tools_are '^LLVM=-99 ' || return 1
-	tools_are '^LLVM= CC=gcc-7$' CC=gcc-7 || return 1
-	tools_are '^LLVM=1 ' LLVM=1 || return 1
-	kernel_of 980001 CONFIG_LD_IS_LLD=y && tools_are '^LLVM=1 ' || return 1
-	kernel_of 990001 CONFIG_LD_IS_BFD=y clang-99 && tools_are '^LLVM= CC=clang-99$' || return 1
-	kernel_of 980001 CONFIG_LD_IS_BFD=y && tools_are '^LLVM= CC=clang$' || return 1
+	kernel_of 990001 CONFIG_LD_IS_LLD=y clang-99 ld.lld-99 && tools_are '^LLVM=-99 ' || return
+	tools_are '^LLVM= CC=gcc-7$' CC=gcc-7 && tools_are '^LLVM=1 ' LLVM=1 || return
+	kernel_of 980001 CONFIG_LD_IS_LLD=y && tools_are '^LLVM=1 ' || return
+	kernel_of 990001 CONFIG_LD_IS_BFD=y clang-99 && tools_are '^LLVM= CC=clang-99$' || return
+	kernel_of 980001 CONFIG_LD_IS_BFD=y && tools_are '^LLVM= CC=clang$' || return
 	kernel_of 980001 '' && sed -i 1d "$WORK/clang/.config" && tools_are '^LLVM= CC=cc$'
 }
 
@@ -256,22 +235,24 @@ install_user()
 	make install-user DESTDIR="$dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
 	for file in lib/tc/q_hpcc.so lib/wireshark/plugins/hpcc.lua lib/wireshark/plugins/hpcc-carriers.lua bin/hpcc-lab bin/hpcc-replay bin/hpcc-paper bin/compare-ns3 bin/hpccmon share/man/man7/tcp_hpcc.7 \
 		    share/bash-completion/completions/hpccmon share/bash-completion/completions/hpcc-lab share/man/man8/hpccmon.8 share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/grafana/hpcc.json share/hpcc/Kbuild share/hpcc/kmod/hpcc/main.c; do
-		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || {
-			echo "no $file"
-			return 1
-		}
+		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || { echo "no $file"; return 1; }
 	done
 	"$dest/usr/share/hpcc/scripts/hpcc-lab" --help
 }
 
-uninstall()
+# nothing COMMAND...: COMMAND prints nothing
+nothing()
 {
 	local left
 
-	make uninstall DESTDIR="$WORK/dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
-	left=$(find "$WORK/dest" ! -type d)
+	left=$("$@")
 	echo "$left"
 	[ -z "$left" ]
+}
+
+uninstall()
+{
+	make uninstall DESTDIR="$WORK/dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc && nothing find "$WORK/dest" ! -type d
 }
 
 # modules KVER [NAME=VALUE]...: build the modules, install them in a directory, uninstall them
@@ -287,10 +268,8 @@ modules()
 		modinfo -F vermagic "$left" | grep -F "$kver " || return 1
 		modinfo -F version "$left" | grep . || return 1
 	done
-	make -s uninstall KVER="$kver" DESTDIR="$dest" PREFIX=/usr "$@" || return 1
-	left=$(find "$dest" \( -name '*hpcc*' -o -name '*ldcp*' \) ! -type d)
-	echo "$left"
-	[ -z "$left" ]
+	make -s uninstall KVER="$kver" DESTDIR="$dest" PREFIX=/usr "$@" &&
+		nothing find "$dest" \( -name '*hpcc*' -o -name '*ldcp*' \) ! -type d
 }
 
 # If no headers are installed: use the guest's kernel, which always exists.
@@ -303,14 +282,14 @@ modules_of_guest()
 	modules "$kver" KDIR="$tree" ARCH=um
 }
 
+all_files()
+{
+	find . -type f | sed 's,^\./,,' | sort
+}
+
 clean()
 {
-	local left
-
-	make -s clean || return 1
-	left=$(find . -type f | sed 's,^\./,,' | sort | comm -23 - "$WORK/before")
-	echo "$left"
-	[ -z "$left" ]
+	make -s clean && all_files | nothing comm -23 - "$WORK/before"
 }
 
 main()
@@ -320,8 +299,9 @@ main()
 	for dir in /lib/modules/*/build; do
 		[ ! -e "$dir/Makefile" ] || kernels+=("$(basename "$(dirname "$dir")")")
 	done
-	copy_tree
-	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
+	copy_tree "$WORK/tree"
+	cd "$WORK/tree" || exit 1
+	all_files > "$WORK/before"
 	fake_machine
 	ktap_plan "$((20 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 

@@ -9,8 +9,7 @@ CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
 # shellcheck source=selftests/lib/ktap.sh
 . "$(dirname "$CHECK")/../selftests/lib/ktap.sh"
 ktap_whole "$@"
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 
 # producer NAME SCRIPT: create a test program
 producer()

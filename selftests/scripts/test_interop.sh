@@ -11,8 +11,7 @@ TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 . "$TOP/selftests/lib/ktap.sh"
 # The last commit before telemetry was sampled.
 BEFORE=7b92397df2d1
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 
 # before TREE: build the modules and the tc plugin of BEFORE with the script of that commit, and
 # print their directory.

@@ -10,8 +10,7 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 LIST=$WORK/ksft/kselftest-list.txt
 GUEST=${KSELFTEST_GUEST:-uml}
 
@@ -78,10 +77,8 @@ run_tests_nobody()
 	[ "$(id -u)" = 0 ] || { make -s -C "$TOP/selftests" run_tests T=install | grep -q '^ok 1 .*# SKIP'; return; }
 	# The user "nobody" cannot read a tree below /root.
 	mkdir -p "$WORK/tree/selftests"
-	cp -r "$TOP/selftests/kselftest.sh" "$TOP"/selftests/{lib,net} "$WORK/tree/selftests" &&
-		chmod -R go+rX "$WORK" &&
-		setpriv --reuid=65534 --regid=65534 --clear-groups \
-			"$WORK/tree/selftests/kselftest.sh" run install | grep -q '^ok 1 .*# SKIP'
+	cp -r "$TOP/selftests/kselftest.sh" "$TOP"/selftests/{lib,net} "$WORK/tree/selftests" && chmod -R go+rX "$WORK" &&
+		as_nobody "$WORK/tree/selftests/kselftest.sh" run install | grep -q '^ok 1 .*# SKIP'
 }
 
 main()

@@ -5,11 +5,10 @@
 # order. If a test does not exist, it prints a list of all tests and ends with status 2.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
+work_dir
 
 # expect_output STATUS WORDS COMMAND...: compare the status of COMMAND, and the lines of its
 # output joined by "|"

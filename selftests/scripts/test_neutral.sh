@@ -14,8 +14,7 @@ TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 
 # segments ARG...: run neutral.py with these arguments in a guest, and print its scenarios
 segments()

@@ -5,11 +5,10 @@
 # signals, forks, page faults and switches between its threads.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
+work_dir
 
 registers()
 {

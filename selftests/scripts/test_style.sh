@@ -7,8 +7,7 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 
 # style STATUS LAST-LINE CHECK [DIR]: run CHECK, with DIR in place of /usr/bin
 style()

@@ -33,11 +33,8 @@ cleanup()
 # as_user [NAME=VALUE]... COMMAND...: run COMMAND as that user in the copy of the tree
 as_user()
 {
-	local -a who=()
-
-	[ "$(id -u)" != 0 ] || who=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 	(cd "$WORK/home/tree" &&
-	 "${who[@]}" env -i HOME="$WORK/home" PATH=/usr/local/bin:/usr/bin:/bin "$@" < /dev/null)
+	 as_nobody env -i HOME="$WORK/home" PATH=/usr/local/bin:/usr/bin:/bin "$@" < /dev/null)
 }
 
 # make_home KERNEL...: create a home, a tree, and a cache with the kernels
@@ -45,10 +42,8 @@ make_home()
 {
 	local cache=$WORK/home/.cache/hpcc kernel
 
-	mkdir -p "$cache" "$WORK/home/tree" "$WORK/bin"
-	(cd "$TOP" && git ls-files -co --exclude-standard) | while read -r file; do
-		[ ! -e "$TOP/$file" ] || echo "$file"
-	done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/home/tree" -xf -
+	mkdir -p "$cache" "$WORK/bin"
+	copy_tree "$WORK/home/tree"
 	echo "$SCENARIO" > "$WORK/home/small.toml"
 	[ "$(id -u)" != 0 ] || chown -R 65534:65534 "$WORK/home"
 	for kernel; do

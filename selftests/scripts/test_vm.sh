@@ -12,8 +12,7 @@ RUN=$TOP/scripts/vm/run.sh
 # shellcheck source=selftests/lib/ktap.sh
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+work_dir
 TREE=
 
 # ---- with a fake QEMU
