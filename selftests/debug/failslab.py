@@ -11,7 +11,6 @@ the first allocation beyond a number of bytes fails.
 
 import ctypes
 import errno
-import json
 import os
 import re
 import socket
@@ -32,8 +31,7 @@ from lib.tcp import get_cc, pattern, set_cc, transfer
 MODULES = modules()      # in the order of loading
 DEBUGFS = "/sys/kernel/debug/"
 # the files that modules show in a namespace
-FILES = {"tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
-         "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
+FILES = {f"tcp_{name}": [f"/proc/net/{name}", f"/proc/sys/net/{name}"] for name in ("hpcc", "ldcp")}
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
 # The most allocations that one step may need
 STEPS_MAX = 2000
@@ -68,13 +66,10 @@ class Faults:
 
     def __init__(self, module=None, kind="failslab", probability=100, **how):
         self.dir = DEBUGFS + kind + "/"
-        settings = dict(self.DEFAULT)
-        if module:
-            settings["require-start"], settings["require-end"] = text_of(module)
-        settings.update(how)
+        where = dict(zip(("require-start", "require-end"), text_of(module))) if module else {}
         self.stop()
         defer(self.stop)
-        for name, value in settings.items():
+        for name, value in (self.DEFAULT | where | how).items():
             if os.path.exists(self.dir + name):
                 write(self.dir + name, value)
         write(self.dir + "probability", probability)
@@ -113,17 +108,16 @@ class Nth:
 
     def __init__(self, where):
         for kind in "failslab", "fail_page_alloc":
-            Faults(kind=kind, probability=0, **{"min-order": 0, "ignore-gfp-highmem": "N",
-                                                "require-start": where[0],
+            Faults(kind=kind, probability=0, **{"min-order": 0, "ignore-gfp-highmem": "N", "require-start": where[0],
                                                 "require-end": where[1]})
         # allocations for moving packets are no failures, and are not counted
         Faults(kind="fail_skb_realloc", probability=0, **{"require-start": 1, "require-end": 1})
         self.fd = os.open("/proc/self/fail-nth", os.O_RDWR)
         defer(os.close, self.fd)
 
-    def each(self, call, undo):
+    def each(self, what, call, undo):
         """Repeat the call, each time with the failure of another allocation, and call undo(error)
-        after each. Return the numbers of failures that made the call fail, and that did not.
+        after each. Print the numbers of failures that made the call fail, and that did not.
         """
         errors = 0
         for number in range(1, STEPS_MAX):
@@ -134,7 +128,8 @@ class Nth:
             undo(error)
             if not reached:
                 expect("error without a fault", error, 0)
-                return errors, number - 1 - errors
+                print(f"# {what}: {errors} failed it, {number - 1 - errors} did not")
+                return
             errors += error != 0
         raise AssertionError(f"more than {STEPS_MAX} allocations")
 
@@ -148,11 +143,8 @@ def syscall(*args):
 
 def insert(module):
     """Load a module. Return 0 or the error."""
-    fd = os.open(module_file(module), os.O_RDONLY)
-    try:
-        error = syscall(FINIT_MODULE, fd, b"", 0)
-    finally:
-        os.close(fd)
+    with open(module_file(module), "rb") as file:
+        error = syscall(FINIT_MODULE, file.fileno(), b"", 0)
     if not error and module.startswith("tcp_"):
         allow(f"{allowed()} {module.removeprefix('tcp_')}")
     return error
@@ -194,7 +186,7 @@ def test_modules():
                 expect(f"rmmod {module}", remove(module), 0)
             expect("left", [files(ns, module) for ns in spaces], [[]] * 3)
 
-        print(f"# {module}: %d failed it, %d did not" % nth.each(lambda: insert(module), check))
+        nth.each(module, lambda: insert(module), check)
         expect(f"insmod {module}", insert(module), 0)
 
 
@@ -230,8 +222,7 @@ def test_modules_go():
             expect(f"rmmod {module}", (error, users(module)), (0, None))
             expect(f"insmod {module}", insert(module), 0)
 
-        print(f"# {module}: %d failed it, %d did not" %
-              Nth(text_of(module)).each(lambda: remove(module), check))
+        Nth(text_of(module)).each(module, lambda: remove(module), check)
         expect(f"rmmod {module}", remove(module), 0)
 
 
@@ -251,9 +242,7 @@ def test_namespaces():
         _libc.setns(home, 0)
 
     for module in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
-        nth = Nth(text_of(module))
-        print(f"# {module}: %d failed it, %d did not" %
-              nth.each(lambda: ctypes.get_errno() if _libc.unshare(0x40000000) else 0, check))
+        Nth(text_of(module)).each(module, lambda: ctypes.get_errno() if _libc.unshare(0x40000000) else 0, check)
 
 
 def test_tables():
@@ -283,10 +272,15 @@ def test_tables():
 
         nth = Nth(text_of("tcp_hpcc"))
         for _ in range(4):
-            print(f"# {name}: %d failed it, %d did not" % nth.each(store, check))
+            nth.each(name, store, check)
 
 
 # ---- Connections -------------------------------------------------------------------------------
+
+def both_ways(client, server, there, back):
+    """Send bytes to the server, and bytes back."""
+    transfer((client, server, pattern(there)), (server, client, pattern(back, 1)))
+
 
 def no_memory(*spaces):
     """Return how often an allocation failed."""
@@ -302,11 +296,11 @@ def test_coming_back():
     set_cc(client, "hpcc")
     expect("faults left", faults.left(), 0)
     expect("runs", (get_cc(client), no_memory(path.a)), ("hpcc-classic", 1))
-    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    both_ways(client, server, 100000, 100000)
     faults.stop()
     set_cc(client, "cubic")
     set_cc(client, "hpcc")
-    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    both_ways(client, server, 100000, 100000)
     expect("runs", (get_cc(client), path.a.flow(client)["hops"]), ("hpcc", 1))
 
 
@@ -321,7 +315,7 @@ def test_handshake():
             reached = not faults.left()
             faults.stop()
             seen.add((get_cc(client), get_cc(server)))
-            transfer((client, server, pattern(50000)), (server, client, pattern(50000, 1)))
+            both_ways(client, server, 50000, 50000)
             client.close()
             server.close()
             if not reached:
@@ -337,7 +331,7 @@ def test_ldcp_needs_nothing():
     for module in "tcp_ldcp", "hpcc_common":
         faults = Faults(module, times=1000)
         client, server = path.connect(5000 + len(module))
-        transfer((client, server, pattern(300000)), (server, client, pattern(100000, 1)))
+        both_ways(client, server, 300000, 100000)
         expect(f"allocations of {module}", faults.left(), 1000)
         faults.stop()
 
@@ -355,7 +349,7 @@ def test_no_room_in_front():
         client.setsockopt(41, 54, header)           # IPPROTO_IPV6, IPV6_HOPOPTS
         before = no_memory(pair.c)
         faults = Faults("tcp_hpcc")
-        transfer((client, server, pattern(30000)), (server, client, pattern(10000, 1)))
+        both_ways(client, server, 30000, 10000)
         faults.stop()
         missed += no_memory(pair.c) - before
         client.close()
@@ -366,28 +360,31 @@ def test_no_room_in_front():
 
 # ---- Ports ---------------------------------------------------------------------------------------
 
+def watched(*args, **how):
+    """Return a path with sniffers at its first switch: packets that are cloned for them must not be changed."""
+    path = Path(*args, **how)
+    path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
+    for dev in "left", "right":
+        Sniffer(path.switches[0], dev)
+    return path
+
+
 def test_port():
     """One in several allocations of a port fails, for segmentation, stamping and marking."""
     for cc in "hpcc", "ldcp":
         total = 0
         for interval in 1, 2, 3, 5, 7, 11:
-            path = Path(switches=1, cc=(cc, cc))
-            path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
-            # packets that were cloned for a sniffer must not be changed
-            for dev in "left", "right":
-                Sniffer(path.switches[0], dev)
+            path = watched(switches=1, cc=(cc, cc))
             client, server = path.connect()
             before = path.port(1)["hpcc"]["stamped"]
             faults = Faults("sch_hpcc", interval=interval)
-            transfer((client, server, pattern(200000)), (server, client, pattern(50000, 1)))
+            both_ways(client, server, 200000, 50000)
             faults.stop()
             stats = path.port(1)["hpcc"]
             failed = stats["unstamped"]["no_memory"] if cc == "hpcc" else stats["mark_failed"]
             done = stats["stamped"] - before if cc == "hpcc" else stats["marked"]
-            cut = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev",
-                                        "right"))[0]["hpcc"]["drop_gso"]
-            print(f"# {cc}, each {interval}.: {failed} not written to, {done} were, "
-                  f"{cut} could not be cut")
+            cut = path.a.port("right")["hpcc"]["drop_gso"]
+            print(f"# {cc}, each {interval}.: {failed} not written to, {done} were, {cut} could not be cut")
             expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
             total += failed
             if interval == 1:
@@ -428,22 +425,18 @@ def test_port_is_made():
     defer(sock.close)
     limits = []
 
-    def port():
-        return [qdisc for qdisc in json.loads(ns.run("tc", "-j", "qdisc", "show", "dev", "eth0"))
-                if qdisc["kind"] == "hpcc"]
-
     def made(error):
         expect_error(error)
-        there = port()
+        there = ns.port("eth0") is not None
         if error is not None:
-            expect("ports", len(there), 0 if error else 1)
+            expect("port", there, not error)
         if there:
             ns.tc("qdisc del dev eth0 root")
         expect("users of sch_hpcc_respond", users("sch_hpcc_respond"), 0)
 
     def changed(error):
         expect_error(error)
-        limit = port()[0]["options"]["limit"]
+        limit = ns.port("eth0")["options"]["limit"]
         if error is not None:
             expect("limit", limit, limits[-2] if error else limits[-1])
         limits.append(limit)
@@ -454,11 +447,11 @@ def test_port_is_made():
 
     responding()
     for options in b"", attr(TCA_HPCC_RESPOND, struct.pack("=I", 1000)):
-        print("# add: %d failed it, %d did not" %
-              Nth(range_of("__sys_sendto")).each(lambda options=options: request(sock, index, b"hpcc", options), made))
+        Nth(range_of("__sys_sendto")).each(
+            "add", lambda options=options: request(sock, index, b"hpcc", options), made)
     ns.tc("qdisc add dev eth0 root hpcc limit 1mb")
-    limits.append(port()[0]["options"]["limit"])
-    print("# change: %d failed it, %d did not" % Nth(range_of("__sys_sendto")).each(change, changed))
+    limits.append(ns.port("eth0")["options"]["limit"])
+    Nth(range_of("__sys_sendto")).each("change", change, changed)
 
 
 def test_responder_is_made():
@@ -495,7 +488,7 @@ def test_devices():
         ns.ip(f"addr add {addr}/24 dev far", "link set far up")
         ns.tc("qdisc add dev far root hpcc rate 1gbit")
     client, server = pair.connect()
-    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    both_ways(client, server, 100000, 100000)
     expect("runs", (get_cc(client), pair.c.flow(client)["hops"]), ("hpcc", 1))
 
 
@@ -506,12 +499,9 @@ def test_packets_move():
     Faults(kind="fail_skb_realloc")
     for version in 4, 6:
         for cc in "hpcc", "ldcp":
-            path = Path(version, switches=2, cc=(cc, cc))
-            path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
-            for dev in "left", "right":
-                Sniffer(path.switches[0], dev)
+            path = watched(version, switches=2, cc=(cc, cc))
             client, server = path.connect()
-            transfer((client, server, pattern(200000)), (server, client, pattern(50000, 1)))
+            both_ways(client, server, 200000, 50000)
             expect("runs", get_cc(client), cc)
             if cc == "hpcc":
                 expect("hops", path.a.flow(client)["hops"], 2)
@@ -524,8 +514,7 @@ def test_short_of_memory():
         path = Path(switches=1, cc=(cc, cc))
         ends = [path.connect(5000 + i) for i in range(4)]
         faults = Faults(probability=2, **{"ignore-gfp-wait": "Y"})
-        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)],
-                 timeout_s=600)
+        transfer(*[(*both, pattern(200000, i)) for i, both in enumerate(ends)], timeout_s=600)
         faults.stop()
         expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
 

@@ -17,12 +17,7 @@ LAW = {"max_stage": 5}
 # W would not fall while the packets wait there.
 HOST_MBPS = 2 * MBPS
 # Parameters of today's host that change its packets.
-SETTINGS = (
-    {"sample": 0},
-    {"sample": 8},
-    {"sample": 64},
-    {"carry": 1},
-)
+SETTINGS = {"sample": 0}, {"sample": 8}, {"sample": 64}, {"carry": 1}
 NBYTES = 1500000
 TRANSFERS = 8
 BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored",

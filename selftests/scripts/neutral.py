@@ -89,8 +89,7 @@ class Switched(Pair):
         super().__init__(version, cc=("cubic", "cubic"), delay="250us")
         self.switch = Netns()
         self.c.ip(f"link set eth0 netns {self.switch.path} name port0",
-                  "link add eth0 type veth peer name port1 "
-                  f"netns {self.switch.path}")
+                  f"link add eth0 type veth peer name port1 netns {self.switch.path}")
         self.c.ip(f"addr add {self.addr[0]}/{24 if version == 4 else 64} dev eth0", "link set eth0 up")
         self.switch.ip("link add br0 type bridge", "link set br0 up",
                        "link set port0 master br0 up", "link set port1 master br0 up")
@@ -124,8 +123,7 @@ def scenario(name, version, cc, count, congested):
     second_ns = time.monotonic_ns() // 10**9 * 10**9
     one_after_the_other(pair, cc, count, (4 if congested else 1) * 1000000 // count)
     took_ns = time.monotonic_ns() - second_ns
-    print(f"scenario {name}")
-    print(f"took {took_ns} ns")
+    print(f"scenario {name}\ntook {took_ns} ns")
     for line in relative(sniffer.segments()):
         print(line)
 
