@@ -7,20 +7,13 @@ import json
 from lib import unittests
 from lib.unittests import LAB, TOP
 
-HEAD = """
-[topology]
-kind = "star"
-hosts = 2
-[measure]
-until = "1ms"
-"""
+HEAD = 'topology = {kind = "star", hosts = 2}\nmeasure = {until = "1ms"}\n'
 
 
 class Programs(unittests.SharedCase):
     def lab(self, path, name, *args, status=0):
-        done = unittests.ran(self, LAB, "run", str(path), "--cc", "hpcc", "--out", str(self.directory / name),
-                             *args, status=status)
-        return done.stderr
+        return unittests.ran(self, LAB, "run", path, "--cc", "hpcc", "--out", self.directory / name, *args,
+                             status=status).stderr
 
     def run_text(self, name, text, *args, status=0):
         path = self.directory / f"{name}.toml"
@@ -59,8 +52,7 @@ class Programs(unittests.SharedCase):
 
     def test_users(self):
         """The system users and groups that Debian always has; the rest of /etc is not the host's."""
-        self.run_text("users", """
-[[run]]
+        self.run_text("users", """[[run]]
 host = "h0"
 command = "getent passwd nobody www-data; getent group adm nogroup; ls /etc; id -un; echo x > /var/log/x"
 """)
@@ -73,23 +65,11 @@ command = "getent passwd nobody www-data; getent group adm nogroup; ls /etc; id 
         """The last lines name each program that failed, with its status and its last line of output, and the
         exit status is 1; one that may fail, or that was stopped, is none.
         """
-        why = self.run_text("failures", """
-[[run]]
-host = "h0"
-command = "echo first; printf 'no \\\\033[31mred\\\\n\\\\n'; exit 111"
-[[run]]
-host = "h1"
-command = "sleep 0.01; exit 3"
-may_fail = true
-[[run]]
-host = "h1"
-command = "sleep 100"
-stop = "end"
-[[run]]
-host = "h1"
-command = "exit 2"
-stop = "end"
-""", status=1)
+        why = self.run_text("failures", """run = [
+{host = "h0", command = "echo first; printf 'no \\\\033[31mred\\\\n\\\\n'; exit 111"},
+{host = "h1", command = "sleep 0.01; exit 3", may_fail = true},
+{host = "h1", command = "sleep 100", stop = "end"},
+{host = "h1", command = "exit 2", stop = "end"}]""", status=1)
         lines = why.rstrip("\n").split("\n")[-2:]
         self.assertRegex(lines[0], r"^hpcc-lab: hpcc: run\.0 \(echo first; .*\) on h0 failed: exit status 111: no \[31mred$")
         self.assertEqual(lines[1], "hpcc-lab: hpcc: run.3 (exit 2) on h1 failed: exit status 2")

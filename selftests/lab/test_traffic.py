@@ -172,31 +172,19 @@ class Plan(unittest.TestCase):
 class Guest(unittests.SharedCase):
     """Short runs in User Mode Linux."""
 
-    HEAD = '[topology]\nkind = "star"\nhosts = 4\n[link]\nrate = "10Gbit"\ndelay = "2us"\n'
+    HEAD = '\n[topology]\nkind = "star"\nhosts = 4\n[link]\nrate = "10Gbit"\ndelay = "2us"\n'
 
     def run_of(self, name, text, *args):
         """Run a scenario. Return its results.json."""
         path = Path(self.directory, f"{name}.toml")
-        path.write_text(self.HEAD + text, encoding="utf-8")
+        path.write_text(text + self.HEAD, encoding="utf-8")
         unittests.ran(self, LAB, "run", path, "--out", f"{self.directory}/{name}", *args)
         return json.loads(Path(self.directory, name, "results.json").read_text(encoding="utf-8"))
 
     def test_rpc(self):
-        got = self.run_of("rpc", """
-[[rpc]]
-from = "h0"
-to = "h1"
-request = "100B"
-response = "20KB"
-count = 20
-think = "5us"
-[[rpc]]
-from = "h2..h3"
-to = "h1"
-request = "1B"
-response = "1B"
-until = "300us"
-""")
+        got = self.run_of("rpc", """rpc = [
+{from = "h0", to = "h1", request = "100B", response = "20KB", count = 20, think = "5us"},
+{from = "h2..h3", to = "h1", request = "1B", response = "1B", until = "300us"}]""")
         first, *others = got["rpcs"]
         self.assertEqual((first["calls"], first["done"]), (20, True))
         # Two one-way delays of 4 us, and the time of 20 KB at 10 Gb/s.
@@ -211,19 +199,13 @@ until = "300us"
 
     def test_reverse(self):
         """Both directions of a connection; every byte is compared."""
-        got = self.run_of("reverse", """
-[[flow]]
-from = "h0..h1"
-to = "h2"
-bytes = "300KB"
-reverse = "150KB"
-""", "--set", "verify=true")
+        got = self.run_of("reverse", 'flow = [{from = "h0..h1", to = "h2", bytes = "300KB", reverse = "150KB"}]',
+                          "--set", "verify=true")
         self.assertEqual([(f["from"], f["bytes"]) for f in got["flows"]],
                          [("h0", 300000), ("h2", 150000), ("h1", 300000), ("h2", 150000)])
         self.assertNotIn(None, [flow["fct_us"] for flow in got["flows"]])
 
-    MIX = """
-[workload]
+    MIX = """[workload]
 cdf = "fb_hadoop"
 load = "20%"
 duration = "2ms"
@@ -258,23 +240,11 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
         """
         if not shutil.which("iperf3") or not shutil.which("tcpdump"):
             self.skipTest("needs iperf3 and tcpdump")
-        got = self.run_of("iperf3", """
-[measure]
-until = "20ms"
-pcap = ["s0-h1"]
-[[run]]
-host = "h1"
-command = "iperf3 -s"
-stop = "end"
-[[run]]
-host = "h0"
-command = "iperf3 -c {h1} -b 8M -t 1"
-start = "2ms"
-[[run]]
-host = "h0"
-command = "cat /proc/sys/net/ipv4/tcp_congestion_control; exit 3"
-may_fail = true
-""", "--cc", "dctcp")
+        got = self.run_of("iperf3", """measure = {until = "20ms", pcap = ["s0-h1"]}
+run = [{host = "h1", command = "iperf3 -s", stop = "end"},
+{host = "h0", command = "iperf3 -c {h1} -b 8M -t 1", start = "2ms"},
+{host = "h0", command = "cat /proc/sys/net/ipv4/tcp_congestion_control; exit 3", may_fail = true}]""",
+                          "--cc", "dctcp")
         server, client, other = got["runs"]
         self.assertEqual((client["status"], client["stopped"]), (0, False))
         self.assertTrue(server["stopped"])
@@ -294,14 +264,9 @@ may_fail = true
         """Programs use the default congestion control of their namespace, even if only the superuser may
         select it. The results contain the counters of hosts with programs.
         """
-        got = self.run_of("default", """
-[measure]
-until = "1ms"
-[[run]]
-host = "h0"
-command = "cat /proc/sys/net/ipv4/tcp_congestion_control; sleep 0.005"
-start = "500us"
-""", "--cc", "hpcc")
+        got = self.run_of("default", """measure = {until = "1ms"}
+run = [{host = "h0", command = "cat /proc/sys/net/ipv4/tcp_congestion_control; sleep 0.005", start = "500us"}]""",
+                          "--cc", "hpcc")
         self.assertEqual(round(got["runs"][0]["started_us"]), 500)
         self.assertEqual(Path(self.directory, "default/run-0.txt").read_text(encoding="utf-8"), "hpcc\n")
         self.assertEqual(got["hosts"]["hpcc"]["not_agreed"], 0)
@@ -309,15 +274,8 @@ start = "500us"
 
     def test_stop(self):
         """A program gets SIGTERM at its stop time, and the run does not wait for the end of "sleep 100"."""
-        got = self.run_of("stop", """
-[measure]
-until = "3ms"
-[[run]]
-host = "h0"
-command = "sleep 100"
-start = "1ms"
-stop = "2ms"
-""", "--cc", "cubic")
+        got = self.run_of("stop", """measure = {until = "3ms"}
+run = [{host = "h0", command = "sleep 100", start = "1ms", stop = "2ms"}]""", "--cc", "cubic")
         run, = got["runs"]
         self.assertEqual((run["status"], run["stopped"]), (128 + 15, True))
         self.assertAlmostEqual(run["ended_us"], 2000, delta=50)

@@ -15,12 +15,8 @@ from lab.run import runner
 from lib import unittests
 from lib.unittests import LAB, TOP
 
-SCENARIO = """
-[topology]
-kind = "star"
-hosts = 2
-[measure]
-until = "1ms"
+SCENARIO = """topology = {kind = "star", hosts = 2}
+measure = {until = "1ms"}
 [[run]]
 host = "h0"
 command = '''sh -c "%s"'''
