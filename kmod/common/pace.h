@@ -48,8 +48,8 @@ void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u
 void __hpcc_pace_first(struct sock *sk, u32 bytes);
 
 /* Also pace the first segments: otherwise a window at the host's rate would keep HPCC_UNPACED_SEGS
- * segments in the host's own queue, out of reach of a new W. LOCAL_OUT; without the socket lock
- * (packets queued before this hook) two callers may count only one packet.
+ * segments in the host's own queue, where a new W has no effect on them. Context: LOCAL_OUT.
+ * Without the socket lock (packets queued before this hook) two callers may count only one packet.
  */
 static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
 {
@@ -70,8 +70,8 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 /* Pace the packets that this ACK releases; snd_cwnd is not updated yet. If a packet leaves after
  * its pacing time, TCP shortens the next gap by up to half, to compensate for late timers. If the
  * packet waited for an ACK, this credit would keep the shape of packet trains, and the pauses
- * between them would reduce the throughput. TCP sends no less than a burst, so a window is used up
- * when no further burst fits.
+ * between them would reduce the throughput. TCP sends whole bursts, so a packet has waited for an
+ * ACK if the window had no space for a burst.
  */
 static inline void hpcc_pacing_no_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 					 const struct rate_sample *rs)

@@ -13,8 +13,9 @@
  */
 #include "stamp/stamp_ops.h"
 
-/* Find the IP header after a tag; the EtherType at @network is readable. A second caller of
- * hpcc_walk() in headers.c would stop its inlining, which saves 44 instructions per other packet.
+/* Find the IP header after a tag; the EtherType at @network is readable. Do not call hpcc_walk() in
+ * headers.c a second time: the compiler would no longer inline it, and each packet without a tag
+ * would need 44 instructions more.
  */
 static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 {

@@ -68,7 +68,7 @@ static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
 /**
  * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
- * @bytes_per_s: B; the value jumps if B changes, as if the link changed
+ * @bytes_per_s: B; a change of B makes the result jump, as between the records of two links
  * @tx_ns: the time
  * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
  */

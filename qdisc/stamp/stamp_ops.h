@@ -51,7 +51,7 @@ enum hpcc_stamp_row {
  * @write: write to a departing packet by its hint; @ts_ns and return value as in
  *	hpcc_stamp_packet()
  * @validate: check the configuration of a port that stamps the carrier; returns 0 or an error
- * @commit: the port has a new configuration; may be NULL
+ * @commit: called when the port has a new configuration; may be NULL
  *
  * @hint and @write run under the qdisc's lock, @validate under RTNL, @commit under both.
  */
@@ -67,8 +67,8 @@ struct hpcc_stamp_ops {
 	void	(*commit)(struct hpcc_sched *q);
 };
 
-/* What sch_hpcc stores of a carrier. ops is NULL while the module is not loaded. A port that stamps
- * the carrier holds the module, so its ops do not change.
+/* Entry of sch_hpcc for one carrier. ops is NULL while the module of the carrier is not loaded. A
+ * port that stamps the carrier holds the module, so its ops do not change.
  */
 struct hpcc_stamp_carrier {
 	const struct hpcc_stamp_ops	*ops;
@@ -86,7 +86,7 @@ void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops);
 struct hpcc_util {
 	u64	from_ns;	/* start of the window; 0: no window yet */
 	u64	busy_ns;	/* hpcc_load.busy_ns at from_ns */
-	u32	last;		/* of the previous window, in 1 / HPCC_INT_UTIL_ONE */
+	u32	last;		/* utilization in the last window, in 1 / HPCC_INT_UTIL_ONE */
 };
 
 /* Private data of the qdisc, under its lock; csig changes under RTNL as well. */

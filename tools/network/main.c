@@ -40,7 +40,7 @@
 #include "network.h"
 
 #define NETNS_DIR	"/run/netns"
-/* Namespaces and their sockets. */
+/* Maximum number of open files: namespaces and their sockets. */
 #define FILES_MAX	4096
 /* Timeout for carrier, in milliseconds: the kernel reports 100 devices per second. */
 #define PATIENCE_MS	60000
@@ -48,7 +48,7 @@
 struct node *nodes;
 unsigned int nr_nodes;
 struct item *links;
-/* Number of nodes that this "up" has created. The list starts with these nodes. */
+/* Number of nodes that this "up" has created: the first entries of nodes. */
 static unsigned int nr_made;
 
 void die(const char *format, ...)

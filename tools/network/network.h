@@ -30,13 +30,13 @@ struct interface {
 
 struct node {
 	char		name[32];
-	int		fd;		/* its namespace */
+	int		fd;		/* file descriptor of its namespace */
 	struct mnl_socket	*netlink;
 	struct interface	*interfaces;
 	unsigned int	nr_interfaces;
 	struct item	*sysctls, *last_sysctl;
 	struct item	*known, *last_known;
-	struct item	*first, *last;	/* items for its own netlink socket */
+	struct item	*first, *last;	/* items that this node's netlink socket sends */
 };
 
 extern struct node *nodes;

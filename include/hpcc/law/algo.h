@@ -8,9 +8,10 @@
  *	W  = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W  = Wc + W_ai             otherwise
  *
- * A quiet link reports only that its queue is short. At first the link counts as full: u' = eta. In
- * each further round trip u' falls by eta/64, down to eta/2, and the change of W is multiplicative.
- * The first record after a quiet period has u' = 1 + qlen/T.
+ * A quiet link reports only that its queue is short. In the first quiet round trip the law uses
+ * u' = eta, as for a fully used link. In each further round trip u' falls by eta/64, down to eta/2,
+ * and the change of W is multiplicative. In slow start u' is eta/2 immediately. The first record
+ * after a quiet period gives u' = 1 + qlen/T.
  *
  * The draft's qlen / (B T) and txRate / B need no B here: records contain qlen and txBytes as the
  * time that the link needs to send these bytes. The functions use no skb, socket, clock, lock or

@@ -63,7 +63,9 @@
 #define HPCC_HOLD_SILENCE	1
 #define HPCC_HOLD_LOSS		64
 #define HPCC_HOLD_MAX		BIT(16)
-/* The hold is halved after this many round trips of telemetry. */
+/* Minimum number of round trips with telemetry after which the hold (the number of round trips of
+ * the classic response) is halved.
+ */
 #define HPCC_HOLD_GOOD		64
 
 /* State for fallback and return. Each ACK uses only the first 8 bytes. Losses beyond 1/32 are in
@@ -76,13 +78,16 @@ struct hpcc_fallback {
 	bool	rto;		/* data in flight at an RTO are not acknowledged yet */
 	u64	round_start;	/* sender's clock; began_tx of each link is its tx at this time */
 	s64	total;		/* losses beyond 1/32, those of busy links included */
-	s64	excess;		/* beyond 1/32; in classic: at the fallback, 0: other reason */
+	/* Losses beyond 1/32 that are not attributed to a busy link. In classic: the value at the
+	 * fallback; 0 if the fallback had another reason.
+	 */
+	s64	excess;
 	u32	window;		/* W_init in packets, set by the caller */
 	u32	lost;		/* packets lost at the start of the round trip or at the fallback */
 	u32	delivered;	/* packets delivered at the start of the round trip */
 	u32	hold;		/* round trips that classic runs */
 	u32	hold_before;	/* hold before the last fallback */
-	u32	rounds;		/* since the fallback, the return or the last halving */
+	u32	rounds;		/* round trips since the fallback, the return or the last halving */
 	u32	prev_delivered;	/* packets delivered in the previous round trip */
 	u32	rto_left;	/* if rto: packets that may still count as lost */
 	u32	rto_seq;	/* rto ends when this is acknowledged */
@@ -144,7 +149,9 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 		     HPCC_LOSS_EXCESS);
 }
 
-/* Whether an ACK ends the round trip: only then call hpcc_fallback_ack(). Arguments as there. */
+/* Whether an ACK ends the round trip. Call hpcc_fallback_ack() only then. It describes the
+ * arguments.
+ */
 static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc_algo *a,
 				      u32 prior_delivered)
 {
@@ -271,13 +278,13 @@ static inline u32 hpcc_fallback_hold(const struct hpcc_fallback *f, u32 lost)
 	return f->hold;
 }
 
-/* A round trip of classic has passed. */
+/* Count a round trip of classic that has passed. */
 static inline void hpcc_fallback_round(struct hpcc_fallback *f)
 {
 	f->rounds += f->rounds < f->hold;
 }
 
-/* Whether classic has run for its round trips. */
+/* Whether classic has run for as many round trips as the hold. */
 static inline bool hpcc_fallback_over(const struct hpcc_fallback *f)
 {
 	return f->rounds >= f->hold;

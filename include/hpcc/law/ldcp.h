@@ -131,8 +131,8 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 
 /* Sender: ticks of a window below one segment (section 2.2) */
 
-/* Maximum RTT for ticks, in units of T. In a queue that marks packets, a packet waits for less than
- * this. A longer RTT is caused by a delayed ACK or a busy host.
+/* Maximum RTT for ticks, in units of T. A queue that marks packets delays a packet for less than
+ * this maximum. A longer RTT is caused by a delayed ACK or a busy host.
  */
 #define LDCP_RTT_MAX_T		8
 #define LDCP_RANDOM_BITS	24

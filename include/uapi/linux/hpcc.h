@@ -50,8 +50,8 @@
  * Parameters always have both of these records, with the same id; T = 0 ends the computation of W:
  *	3:4  id:4  maxStage:8  settle:7  per_rtt:1  eta:10  T:30
  *	3:4  id:4  alone:1  W_min:11  W:16  W_ai:28
- * eta is in units of 1/1000. W_min, W and W_ai are in units of W_init / 2^14, 2^16 and 2^28; this
- * field W contains W - 1.
+ * eta is in units of 1/1000. The unit of W_min is W_init / 2^14, that of W is W_init / 2^16, and
+ * that of W_ai is W_init / 2^28. The field W of this record contains W - 1.
  *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Notes on handshakes: which connections agreed to telemetry.
+ * Notes on handshakes: the connections whose ends agreed to telemetry.
  *
  * A handshake ends before congestion control can store any state. A listener's child does not exist
  * when its SYN arrives, and init() of an active socket runs after LOCAL_IN has processed the
  * SYN-ACK. So the hooks (syn.c) write a note, and init() takes it. release() also writes a note,
- * for a return by setsockopt().
+ * for a socket that setsockopt() changes to hpcc again.
  *
  * The key of a note has the addresses, the ports and the peer's initial sequence number (IRS). So a
  * forged SYN must guess 32 bits, and a later connection between the same ports, or one with equal
@@ -83,7 +83,9 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struc
 	return old ?: new;
 }
 
-/* The set of a connection's note. @payer: who pays for a new table; NULL: allocate none. */
+/* Find the set of a connection's note. @payer: socket whose cgroup is charged for a new table;
+ * NULL: allocate no table.
+ */
 static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
 			  const struct sock *payer, struct hpcc_note_ref *ref)
 {
@@ -101,7 +103,8 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u
 	return true;
 }
 
-/* Lockless: a flood of SYNs must not take locks. If true, the caller searches again with the lock.
+/* Whether the set contains the note. No lock, because a flood of SYNs must not take locks. If the
+ * result is true, the caller searches again under the lock.
  */
 static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
 {
@@ -181,10 +184,13 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 }
 
 /**
- * hpcc_agree_offered() - the note of a peer's SYN; it stays, because SYN-ACKs are retransmitted
+ * hpcc_agree_offered() - return the note of a peer's SYN
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
+ *
+ * The note stays in the table for retransmissions of the SYN-ACK.
+ *
  * Return: the note; its capabilities are 0 if the SYN did not carry the option.
  */
 struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs)
@@ -269,7 +275,7 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 	tuple->rport = sk->sk_dport;
 }
 
-/* The peer's IRS: TCP counts all bytes received since then, including a FIN. */
+/* The peer's IRS: bytes_received counts all bytes after the SYN, including a FIN. */
 static u32 hpcc_irs(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

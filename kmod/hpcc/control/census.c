@@ -2,9 +2,10 @@
 /*
  * N: the number of flows that share the link to a receiver (draft-miao section 6.2).
  *
- *	receiver	counts the flows that want N, for each device that their packets arrive by,
- *			when it echoes their requests; sends N in a REPORT beside an echo, once per
- *			T and when N changes. If it computes W, it sets W_ai itself
+ *	receiver	counts the flows that want N, separately for each device by which their
+ *			packets arrive, when it echoes their requests; sends N in a REPORT beside an
+ *			echo, once per T and when N changes. In receiver mode it computes W_ai from
+ *			N itself
  *	sender		with net.hpcc.n_flows = 0: sets W_ai = W_init (1 - eta) / N while the report
  *			is valid and the last hop has the largest u', else with HPCC_N_DEFAULT
  *

@@ -28,7 +28,7 @@ enum hpcc_remote_state {
 	HPCC_REMOTE_ON,		/* the receiver computes W */
 };
 
-/* A sender whose receiver may compute W. Socket lock, except where the hooks write. */
+/* A sender whose receiver may compute W. Socket lock, except for members that the hooks write. */
 struct hpcc_remote {
 	u64 params[2];		/* parameters to send; LOCAL_OUT reads them */
 	u64 window;		/* newest record of a window; LOCAL_IN writes */
@@ -137,7 +137,9 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 	u64 words[2];
 
 	if (remote->state == HPCC_REMOTE_OFFERED) {
-		/* The answer sets W: repeated parameters contain the current W. */
+		/* The receiver starts with the W of the parameters, and its answer sets our W. So
+		 * repeated parameters contain the current W.
+		 */
 		hpcc_remote_params(flow, remote->id, true, words);
 		WRITE_ONCE(remote->params[1], words[1]);
 		if (READ_ONCE(remote->tries) > hpcc_params_tries)
@@ -163,7 +165,9 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
 		return;
-	/* Parameters with T = 0: stop windows that the socket requested before it left hpcc. */
+	/* Parameters with T = 0 make the receiver stop sending W. The socket may have requested W
+	 * before it left hpcc.
+	 */
 	hpcc_remote_params(flow, 0, false, remote->params);
 	rcu_assign_pointer(flow->remote, remote);
 	hpcc_remote_tick(sk, flow);
@@ -187,7 +191,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_take() - a window may be new: set W from it
+ * hpcc_remote_take() - set W from the newest window of the receiver, if it is new
  * @sk: socket that runs hpcc
  * @flow: its flow
  * Return: whether there was a new window.
@@ -219,7 +223,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_silent() - the receiver's reports of W have stopped
+ * hpcc_remote_silent() - let the sender compute W: the receiver's reports of W have stopped
  * @sk: socket that runs hpcc
  * @flow: its flow
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * State of the connections that agreed to telemetry, and its lookup by the hooks.
+ * State of connections with a telemetry agreement, and its lookup by the hooks.
  *
  * init() creates a flow and release() destroys it, both under the socket lock. The hooks hold no
  * lock and no reference: they look up the socket's address under RCU, and a flow is freed a grace
@@ -148,7 +148,7 @@ void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
 
 /**
- * hpcc_flow_alloc() - allocate the state of a connection that agreed
+ * hpcc_flow_alloc() - allocate the state of a connection with a telemetry agreement
  * @sk: its socket
  * @caps: HPCC_CAP_* of the peer
  * @kind: kind of the option that both ends sent
@@ -218,11 +218,11 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_flow_find() - the flow of a socket
+ * hpcc_flow_find() - find the flow of a socket
  * @sk: full TCP socket
  *
  * Context: RCU read side, during which the flow is valid.
- * Return: NULL if the socket does not run hpcc or its connection did not agree.
+ * Return: the flow; NULL if the socket does not run hpcc or its connection has no agreement.
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
@@ -231,13 +231,13 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 EXPORT_SYMBOL_GPL(hpcc_flow_find);
 
 /**
- * hpcc_flow_from() - the first flow whose number is at least @id
+ * hpcc_flow_from() - find the first flow whose number is at least @id
  * @hn: state of its network namespace
  * @id: set to the number of the flow
  *
  * Context: RCU read side, during which the flow is valid. The flow's socket is valid under the
  * flow's lock, if the flow is not dead.
- * Return: NULL if there are no more flows.
+ * Return: the flow; NULL if there are no more flows.
  */
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * State of a connection that agreed (flow.c), and the locks of tcp_hpcc:
+ * State of a connection with a telemetry agreement (flow.c), and the locks of tcp_hpcc:
  *
  *	- The callbacks of TCP run under the socket lock. The hooks run under RCU; local_out.c
  *	  describes which segments also have the socket lock.
@@ -25,9 +25,9 @@
 #include "common/tlp.h"
 #include "netns/net.h"
 
-/* Below this many segments in flight hpcc requests prompt ACKs; classic does not. A receiver that
- * acknowledges every second segment, or delays an ACK for 40 ms, would return too little telemetry
- * in a round trip, or would stop the sender.
+/* If cwnd is below this, hpcc requests prompt ACKs; the classic response requests none. A receiver
+ * that acknowledges every second segment, or delays an ACK for 40 ms, would return too little
+ * telemetry in a round trip, or would stop the sender.
  */
 #define HPCC_PROMPT_CWND	32
 
@@ -38,7 +38,8 @@ struct hpcc_rx;
 
 /* State of carriers other than the TCP option (carrier/). The hooks use it without a lock. */
 struct hpcc_carrier_state {
-	u32 signal;	/* to reflect: enum hpcc_carrier << 16 | signal; 0: none; xchg() takes it */
+	/* Signal to reflect: enum hpcc_carrier << 16 | signal; 0: none. Taken with xchg(). */
+	u32 signal;
 	u8 nodes;	/* maximum number of hops in a trace or in a stack; constant */
 	bool paused;	/* after an RTO: the TCP option carries requests; socket lock to write */
 	bool mixed;	/* a request had hops in the option and in a trace: last hop unknown */
@@ -85,33 +86,35 @@ struct hpcc_flow_echo {
 	u64 records[HPCC_HOPS_MAX];	/* by hop - 1 */
 };
 
-/* Segments without our option (mute.c owns it). No lock, but for @state. */
+/* State of muting: segments without our option (mute.c owns it). No lock, except for @state. */
 struct hpcc_flow_mute {
 	u8 state;	/* LOCAL_OUT writes HPCC_MUTED_TRIED, mute.c the others (socket lock) */
 	bool paused;	/* HPCC_EVENT_MUTED must be sent */
-	/* Number of ACKs without data that still leave without our option, because the peer did not
-	 * receive an ACK with it.
+	/* Number of ACKs without data that will still be sent without our option, because the peer
+	 * did not receive an ACK with the option.
 	 */
 	u16 pause;
 	u16 next_pause;	/* @pause after the next such ACK; 0: HPCC_PAUSE */
 };
 
-/* Values at the last RTO, trial and pause (mute.c). No lock, but for @rto_*: socket lock. */
+/* Values at the last RTO, trial and pause (mute.c). No lock, except for @rto_*: socket lock. */
 struct hpcc_flow_mute_past {
 	u32 paused_at;		/* tcp_jiffies32 when hpcc_flow_mute.pause began */
 	u32 since;		/* tcp_jiffies32 when muting began, a trial failed or was due */
 	u32 trial_end;		/* end of the last trial segment */
-	u32 trial_retrans;	/* segments that TCP had retransmitted when the trial left */
+	u32 trial_retrans;	/* TCP's count of retransmissions when the trial was sent */
 	u32 rto_received;	/* @received of the flow at the last RTO or end of muting */
-	u32 rto_requests;	/* @requests of the flow at the same time */
+	u32 rto_requests;	/* @requests of the flow at the time of @rto_received */
 	u8 trials;		/* number of trials since telemetry last arrived */
 };
 
-/* The last segments that LOCAL_OUT passed (local_out.c owns it). No lock: only LOCAL_OUT writes. */
+/* Numbers and times of the last segments that LOCAL_OUT has processed (local_out.c owns them). No
+ * lock: only LOCAL_OUT writes them.
+ */
 struct hpcc_flow_sent {
 	u32 prompt_end;	/* end of the last data segment that requested a prompt ACK */
 	u32 echo_ack;	/* number of the last ACK without data that had our option */
-	u32 echo_at;	/* tcp_jiffies32 when that ACK was sent */
+	u32 echo_at;	/* tcp_jiffies32 when the ACK of @echo_ack was sent */
 };
 
 /* N, measured by receivers (census.c owns it). Without a lock, LOCAL_OUT writes @period, @index,
@@ -121,9 +124,9 @@ struct hpcc_flow_sent {
 struct hpcc_flow_census {
 	u32 period;		/* the last period that counted the flow */
 	u32 N_sent_us;		/* time when N was last sent */
-	u32 N_arrived;		/* from a report; taken with xchg() at the end of the round trip */
+	u32 N_arrived;		/* N of a report; taken with xchg() at the end of the round trip */
 	u16 N_sent;
-	u8 index;		/* in hpcc_net.census, of the census that counts the flow */
+	u8 index;		/* index in hpcc_net.census of the census that counts the flow */
 	bool wants_N;		/* W_ai depends on reports */
 	u32 N_reported_us;	/* arrival time of @N_reported */
 	u32 N;			/* N from which @W_ai_goal_q16 was computed */
@@ -132,10 +135,10 @@ struct hpcc_flow_census {
 	u64 W_ai_goal_q16;	/* target of W_ai */
 };
 
-/* When to send and to answer a probe (probe.c owns it). Socket lock. */
+/* Values that determine when to send and answer probes (probe.c owns them). Socket lock. */
 struct hpcc_flow_probe {
 	u32 delivered;		/* packets delivered when the last probe was sent */
-	u32 segs;		/* data segments before that probe, less 1 if data were in flight */
+	u32 segs;		/* data segments at the last probe, less 1 if data were in flight */
 	u32 answered_ns;	/* tcp_clock_cache at the last answer to a probe, modulo 2^32 */
 };
 
@@ -230,7 +233,7 @@ struct hpcc_flow {
 	struct rhash_head node;	/* entry in the hash table */
 	const struct sock *sk;	/* key of the hash table. To dereference it, hold a reference */
 	u32 scales;		/* requested scales, bit mask: T may fall before an echo arrives */
-	u32 snd_end;		/* end of the data that LOCAL_OUT has passed */
+	u32 snd_end;		/* end of the data that LOCAL_OUT has processed */
 	u64 mail[HPCC_HOPS_MAX];	/* newest load record by hop - 1 (mailbox.c) */
 
 	struct hpcc_rx __rcu *rx;	/* computes the peer's W, NULL until the peer requests W */
@@ -243,8 +246,8 @@ struct hpcc_flow {
 	struct hpcc_carrier_state carrier_state;	/* of @carrier and of the peer's carrier */
 	struct hpcc_flow_mute mute;
 	u16 caps;		/* HPCC_CAP_* of the peer */
-	bool probing;		/* the segment that leaves now is a probe (socket lock to set) */
-	bool rx_window_agreed;	/* both agreed on receiver mode: the flow holds its module */
+	bool probing;		/* the segment that is sent now is a probe (socket lock to set) */
+	bool rx_window_agreed;	/* both ends agreed on receiver mode: the flow holds its module */
 	u8 carrier;		/* enum hpcc_carrier, into which switches write records */
 	u8 device;		/* index in hpcc_net.census, for the device of the last request */
 	struct hpcc_flow_echo echo;

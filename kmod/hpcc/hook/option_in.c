@@ -36,7 +36,9 @@ static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
 	hpcc_ignored_count(flow, HPCC_IGNORED_MALFORMED, 1);
 }
 
-/* Whether an option has records that do not fit; it may belong to another experiment. */
+/* Whether an option has invalid records (hpcc_opt_misfits()). Such an option may belong to another
+ * experiment.
+ */
 static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
@@ -79,7 +81,9 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_malformed(flow, net);
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-		/* Two records are parameters for the peer's own data: no sign that ours arrive. */
+		/* Two records are parameters for the peer's own data: they do not show that our
+		 * options arrive.
+		 */
 		if (opt->nr == 1)
 			hpcc_flow_count(&flow->received, 1);
 	}
@@ -172,7 +176,7 @@ static enum hpcc_way hpcc_opt_way(u8 type)
 }
 
 /**
- * hpcc_options_in() - take in our options of a segment: at most one of each enum hpcc_way
+ * hpcc_options_in() - process our options of a segment: at most one of each enum hpcc_way
  * @flow: a flow
  * @in: the segment
  * @at: result of hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL
@@ -212,7 +216,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 			continue;
 		}
 		seen |= BIT(way);
-		/* TCP's fast path does not check whether an ACK is due at once. */
+		/* TCP's fast path does not check whether it must send an ACK immediately. */
 		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
 		if (way != HPCC_WAY_ECHO)
 			hpcc_note_device(flow, in->state->in);
@@ -227,7 +231,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 }
 
 /**
- * hpcc_unseen_in() - take in the options of a probe that TCP will not get, and answer it
+ * hpcc_unseen_in() - process the options of a probe that TCP will not receive, and answer it
  * @sk: socket
  * @flow: its flow
  * @in: the probe, with a stack

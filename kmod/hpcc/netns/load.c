@@ -42,9 +42,9 @@ unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
  * hpcc_module_load() - load the module of a carrier or of receiver mode, unless it is loaded
  * @id: enum hpcc_carrier, or HPCC_MODULE_RECEIVER
  *
- * The load needs CAP_NET_ADMIN in the initial user namespace, like that of a congestion control.
- * The reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait for this
- * request, the request for modprobe, and modprobe for rmmod.
+ * The caller needs CAP_NET_ADMIN in the initial user namespace, as for loading a congestion
+ * control. The reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait
+ * for this request, the request for modprobe, and modprobe for rmmod.
  *
  * Context: sleeps; the caller holds no lock that the init of a module takes.
  * Return: 0; -ENOENT if the module is not loaded.

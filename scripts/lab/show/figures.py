@@ -21,14 +21,14 @@ CDF_FLOWS = 10
 RATE_FLOWS = 32
 # An axis is logarithmic if the highest value is more than this number of times the lowest.
 LOG_FROM = 20
-# Points of a line over time, and of all lines of a figure. This keeps a page small, and is
-# enough to zoom in a little.
+# Maximum number of points of a line over time, and of all lines of a figure (but a line may always have 50).
+# This keeps a page small, and is enough to zoom in a little.
 POINTS, FIGURE_POINTS = 800, 24000
-# Points of a line of rates: over shorter intervals they are noise.
+# Maximum number of points of a line of rates: rates over shorter intervals are noise.
 RATE_POINTS = 250
-# A panel gets its own scale if its highest value is below this fraction of that of all panels.
+# A panel gets its own scale if its highest value is below this fraction of the highest value of all panels.
 OWN_SCALE = 1 / 8
-# Steps of a distribution.
+# Maximum number of steps of a distribution.
 STEPS = 250
 
 
@@ -278,7 +278,9 @@ def rate(firsts, series):
 
 
 def of(results, series):
-    """All figures for which the results have data. series: {name: series} of the first seed of each name."""
+    """Return all figures for which the results have data. series: {name of the congestion control: samples of
+    its first seed}.
+    """
     firsts = [group[0] for group in groups(results).values()]
     made = (slowdown(results), fct(results), queue_cdf(results), queue(firsts, series), rate(firsts, series))
     return [figure for figure in made if figure]

@@ -29,18 +29,18 @@ PERCENTILES = results.PERCENTILES
 SIZES = (*results.SIZES, math.inf)
 # Least number of flows for a percentile, so that one of them is above it.
 FLOWS_MIN = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
-# Digits of a commit's name.
+# Number of digits of a commit's hash in the report.
 COMMIT = 12
-# "Where we lose" leaves out a slowdown that exceeds that of a peer by less than this factor, or by less than
-# the sum of both intervals.
+# "Where we lose" omits a slowdown of ours if it exceeds the slowdown of a peer by less than this factor, or by
+# less than the sum of both intervals.
 SAME = 1.02
-# Rows in that table.
+# Maximum number of rows in the table "Where we lose".
 LOSSES = 25
 # Flows with more bytes than this are long.
 LONG = 300000
 # Text of a cell without a value; docutils must not take it for markup.
 NONE = "–"
-# Slowdown of a flow that did not end, and its text.
+# Slowdown of a flow that did not end, and the text for this slowdown.
 NEVER = math.inf
 NOT_ENDED = "not ended"
 # Parts of a scenario that describe its network.
@@ -65,7 +65,7 @@ class Ports:
         self.longest = self.marks = self.drops = 0
 
     def add(self, port):
-        """Add a port of a results.json."""
+        """Add the figures of a port from results.json."""
         self.utilization.append(port["utilization"])
         self.hist.update({int(size): n for size, n in port["queue_hist"].items()})
         self.longest = max(self.longest, port["queue_bytes"]["max"])
@@ -94,7 +94,7 @@ class Runs:
         self.kernels, self.commits = set(), set()
 
     def add(self, result):
-        """Add a results.json."""
+        """Add the results of a run (its results.json)."""
         back = _return_path(result)
         flows = sorted((flow["bytes"], flow["slowdown"],
                         published.slowdown(flow, back(flow["from"], flow["to"])))
@@ -291,7 +291,7 @@ def port_tables(grid, found):
 # ---- comparison with peers
 
 def _apart(ours, theirs):
-    """Whether the first is worse by more than the factor SAME, and by more than the sum of both intervals."""
+    """Whether the first value is worse by more than the factor SAME, and by more than the sum of both intervals."""
     reach = (ours[1] or 0) + (theirs[1] or 0)
     return ours[0] > theirs[0] * SAME and ours[0] - theirs[0] > reach
 

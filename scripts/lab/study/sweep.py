@@ -26,7 +26,7 @@ FACTORS = {name: (0.5, 1, 2) for name in BASE} | {"pmax": (0.25, 0.5, 1)}
 # Short runs, because each scenario runs dozens of times.
 SHORT = {"long2-100g": ["measure.until=5ms"], "long16-100g": ["measure.until=5ms"],
          "incast256-100g": ["measure.until=6ms"], "messages32-100g": ["measure.until=2500us"]}
-# Scenarios of parameters that affect only some; all others use all scenarios.
+# Scenarios of parameters that affect only some scenarios. The other parameters use all scenarios.
 ONLY = {"gamma": ("incast256-100g", "messages32-100g"), "knonect": ("messages32-100g",)}
 
 
@@ -85,7 +85,7 @@ def _title(file, settings):
 
 
 def cases(rate):
-    """Each run once, although the defaults are a point of each parameter."""
+    """Return each run once. Every parameter has a point with the defaults: these points are the same run."""
     found = {}
     for name, factors in FACTORS.items():
         for factor in factors:
