@@ -1,10 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive as they were sent, and
-no connection hangs. In virtual time, in which goodput depends on the path alone, hpcc and ldcp have
-at least half of cubic's goodput on the same path.
-"""
-
+"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, as fast as half of cubic's."""
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, main
