@@ -4,6 +4,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
@@ -135,3 +136,16 @@ class Screen:
         """Wait until hpccmon ends. Return its exit status."""
         lines = self.until(lambda lines: any(line.startswith("status ") for line in lines))
         return next(int(line.split()[1]) for line in lines if line.startswith("status "))
+
+
+# ---- Output, and the end of hpccmon ----
+
+def show(text):
+    """Print a text, or lines, as comments of KTAP."""
+    print("".join(f"# {line}\n" for line in (text.splitlines() if isinstance(text, str) else text)), end="")
+
+
+def interrupt(process, number=signal.SIGINT):
+    """Send a signal to hpccmon. Return its output and its messages when it has ended."""
+    process.send_signal(number)
+    return process.communicate(timeout=60)

@@ -293,3 +293,12 @@ def no_errors(pair):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)
         expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)
+
+
+# ---- Many connections ----
+
+def crowd(count, version=4, **how):
+    """Return a Pair, its listener, and the ends of so many connections."""
+    pair = Pair(version, **how)
+    listener = pair.listen()
+    return pair, listener, [pair.connect(listener) for _ in range(count)]

@@ -7,6 +7,7 @@ import time
 from .kernel import virtual_time
 from .ktap import expect, expect_in
 from .net import Netns, meet
+from .packet import CAP_TELEMETRY, syn_option
 from .tcp import pattern, set_cc, transfer
 
 DELAY = "20us"
@@ -182,3 +183,55 @@ def falls_back(path, carrier, why=None):
     transfer((client, server, pattern(100000)))
     expect("sent since", path.a.counters()[carrier + "_sent"], sent)
     path.no_errors()
+
+
+# ---- A slow hop ----
+
+def slow_hop(switches=3, **how):
+    """Return a path whose second switch has a slow link, and the ends of a connection over it."""
+    path = Path(switches=switches, **how)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    return path, path.connect()
+
+
+def look_while_sending(ends, nbytes, every, look):
+    """Send data, and call look() at each `every`-th step of the transfer. Return what it returned."""
+    found, steps = [], 0
+
+    def each():
+        nonlocal steps
+        steps += 1
+        if steps % every == 0:
+            found.append(look())
+
+    transfer((*ends, pattern(nbytes)), each=each)
+    return found
+
+
+# ---- A receiver of a carrier ----
+
+def take_carrier(peer, cap, *links, caps=0):
+    """Let a peer and its kernel, which knows these links, agree to a carrier. Return the peer."""
+    set_links(peer.ns, *links)
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | cap | caps))
+    expect("announced", synack.option(253)[5] & cap, cap)
+    return peer
+
+
+def moved(ns, before, prefix):
+    """Return the counters that changed, of those whose names begin with a prefix."""
+    return {name: n for name, n in (ns.counters() - before).items() if name.startswith(prefix)}
+
+
+def mode_hops(ns):
+    """Return the mode and the hops of the only flow."""
+    flow = ns.flow()
+    return flow["mode"], flow["hops"]
+
+
+def utilization(path, ends, nbytes, node=1):
+    """Send data. Return the rate of a switch's port in the meantime, as a share of MBPS."""
+    before, start = path.port(node)["bytes"], time.monotonic()
+    transfer((*ends, pattern(nbytes)))
+    return (path.port(node)["bytes"] - before) * 8 / (time.monotonic() - start) / (MBPS * 1000000)

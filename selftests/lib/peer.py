@@ -528,3 +528,13 @@ def narrowed(below, **how):
     """Return a flow whose W a queue has reduced below a value, its link, and the flow's state."""
     flow, link, _ = measured(1, 1.0, 1.0, **how)
     return flow, link, settle(flow, link, below)
+
+
+def fall_back(flow):
+    """Run round trips without telemetry until the flow is in classic mode."""
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.cc() != "hpcc":
+            return
+    raise AssertionError("it does not fall back")
