@@ -14,7 +14,7 @@ from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option
 from lib.path import MBPS, Path, dropped
-from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, measured, settle, timed_out
+from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, fall_back, measured, settle, timed_out
 from lib.tcp import get_cc, goodput_mbps, pattern, send_for, set_cc, tcp_info, transfer
 
 IPV6_DSTOPTS = 59
@@ -83,13 +83,6 @@ def test_beside_cubic():
             everybody_s += sum(arrived)
             expect_in(f"{what}: dropped", dropped(path, 2), 0, 0.2)
         expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36, 0.6 if packets > 5 else 0.65)
-
-
-def fall_back(flow):
-    """Run without telemetry until the flow is in classic mode."""
-    while flow.cc() == "hpcc":
-        flow.run()
-        flow.send()
 
 
 def paced(flow):

@@ -2,27 +2,27 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/hook/syn.c: which ends agree, and what a handshake looks like on the wire."""
 
+import itertools
 import os
 import socket
 import struct
 import time
 
-from lib.ktap import Skip, cases, expect, expect_in, main, need_virtual_time
+from lib.ktap import Skip, cases, each, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
                         ours_in, sane, syn_option)
 from lib.peer import Peer
 from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer
 
+MSS_OPTION = struct.pack("!BBH", 2, 4, 1460)
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x03])
 # Which segments have the option: SYN, SYN-ACK, others
 NONE, OFFER, ALL = (False, False, False), (True, False, False), (True, True, True)
 
 
 def outcome(pair, client, server, sniffer, nbytes=30000):
-    """Exchange data in both directions and close. Return whether our option was in (the SYN, the
-    SYN-ACK, any other segment), and the counter agreed of c and s, and both congestion controls.
-    """
+    """Exchange data, and close. Return where our option was (SYN, SYN-ACK, rest), counters agreed, and names."""
     # No switch stamps: a flow would fall back if its data took more than four round trips. So the
     # names are read first.
     names = get_cc(client), get_cc(server)
@@ -46,7 +46,6 @@ def compare(pair, ends, sniffer, carried, names):
 
 
 def handshake(pair, carried, names, **how):
-    """Connect, and compare()."""
     sniffer = Sniffer(pair.s)
     compare(pair, pair.connect(**how), sniffer, carried, names)
 
@@ -59,17 +58,14 @@ def both(version):
     client, server = pair.connect()
     segments = sniffer.segments()
     for seg in segments[:2]:
-        expect(f"option in {seg}", seg.option(KIND), SYN_BYTES)
-        expect("padding", seg.options[-8:], SYN_BYTES + b"\1\1")
+        expect(f"option in {seg}, padding", (seg.option(KIND), seg.options[-8:]), (SYN_BYTES, SYN_BYTES + b"\1\1"))
     expect("flags", [seg.flags & (SYN | ACK) for seg in segments[:2]], [SYN, SYN | ACK])
     sane(segments)
     expect("modes", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
     carried, agreed, _ = outcome(pair, client, server, sniffer)
-    expect("agreed", agreed, (1, 1))
-    expect("telemetry", carried[2], True)
+    expect("agreed, telemetry", (agreed, carried[2]), ((1, 1), True))
     for ns in (pair.c, pair.s):
-        expect("syn_sent", ns.counters()["syn_sent"], 1)
-        expect("not_agreed", ns.counters()["not_agreed"], 0)
+        expect("syn_sent, not_agreed", (ns.counters()["syn_sent"], ns.counters()["not_agreed"]), (1, 0))
 
 
 def test_both_without_checksum_offload():
@@ -86,26 +82,28 @@ def test_only_client():
     expect("not_agreed", pair.c.counters()["not_agreed"], 1)
 
 
-def test_only_server():
-    handshake(Pair(cc=("cubic", "hpcc")), NONE, ("cubic", "hpcc-classic"))
+HPCC, CLASSIC = ("hpcc", "hpcc"), ("hpcc-classic", "hpcc-classic")
 
 
-def test_neither():
-    handshake(Pair(cc=("cubic", "cubic")), NONE, ("cubic", "cubic"))
-
-
-def test_route_of_server():
-    """The listener runs cubic, but the route to the client names hpcc: both ends agree."""
-    pair = Pair(cc=("hpcc", "cubic"))
-    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl hpcc")
-    handshake(pair, ALL, ("hpcc", "hpcc"))
-
-
-def test_route_of_server_against_listener():
-    """The listener runs hpcc, but the route to the client names cubic: the ends do not agree."""
-    pair = Pair()
-    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl cubic")
-    handshake(pair, OFFER, ("hpcc-classic", "cubic"))
+# What the hosts run, a route of the client (IPv6) or of the server, who carries the option, and what the ends run. The
+# route overrides the server's listener, for hpcc and for cubic. The counter syn_invalid does not count another
+# experiment's ExID.
+@cases(only_server=(("cubic", "hpcc"), NONE, ("cubic", "hpcc-classic")),
+       neither=(("cubic", "cubic"), NONE, ("cubic", "cubic")),
+       route_of_server=(("hpcc", "cubic"), ALL, HPCC, {"route": "hpcc"}),
+       route_of_server_against_listener=(HPCC, OFFER, ("hpcc-classic", "cubic"), {"route": "cubic"}),
+       exid_mismatch=(HPCC, OFFER, CLASSIC, {"option_exid": EXID + 1}),
+       kind_mismatch=(HPCC, OFFER, CLASSIC, {"option_kind": 254}))
+def ends(names, carried, become, server=()):
+    """Connect two hosts, of which the server has a route or a sysctl of its own."""
+    pair = Pair(cc=names)
+    for name, value in dict(server).items():
+        if name == "route":
+            pair.s.ip(f"route replace 10.0.0.0/24 dev eth0 congctl {value}")
+        else:
+            pair.s.sysctl(f"net.hpcc.{name}", value)
+    handshake(pair, carried, become)
+    expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
 
 
 def test_route_of_client():
@@ -117,16 +115,16 @@ def test_route_of_client():
 def test_sockets():
     """Listener and client select hpcc by setsockopt() before the handshake: they agree."""
     pair = Pair(cc=("cubic", "cubic"))
-    handshake(pair, ALL, ("hpcc", "hpcc"), listener=pair.listen(cc="hpcc"), cc="hpcc")
+    handshake(pair, ALL, HPCC, listener=pair.listen(cc="hpcc"), cc="hpcc")
 
 
 def test_set_after_handshake():
     """A socket that selects hpcc after the handshake has not agreed."""
     pair = Pair(cc=("cubic", "hpcc"))
     sniffer = Sniffer(pair.s)
-    ends = pair.connect()
-    set_cc(ends[0], "hpcc")
-    compare(pair, ends, sniffer, NONE, ("hpcc-classic", "hpcc-classic"))
+    both_ends = pair.connect()
+    set_cc(both_ends[0], "hpcc")
+    compare(pair, both_ends, sniffer, NONE, CLASSIC)
 
 
 def test_loopback():
@@ -134,14 +132,10 @@ def test_loopback():
     ns = Netns()
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     listener = ns.listen("127.0.0.1")
-    ends = []
-    for _ in range(100):
-        ends.append(meet(ns.socket(), listener))
-    expect("agreed", ns.counters()["agreed"], 200)
-    expect("flows", len(ns.flows()), 200)
-    for client, server in ends:
-        client.close()
-        server.close()
+    socks = sum((meet(ns.socket(), listener) for _ in range(100)), ())
+    expect("agreed, flows", (ns.counters()["agreed"], len(ns.flows())), (200, 200))
+    for sock in socks:
+        sock.close()
     ns.expect_no_flows()
 
 
@@ -149,8 +143,8 @@ def test_mapped_addresses():
     """Both ends are IPv6 sockets that use IPv4: they agree."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
-    ends = meet(pair.c.socket(6), pair.s.listen("::"), ("::ffff:10.0.0.2", 5000))
-    compare(pair, ends, sniffer, ALL, ("hpcc", "hpcc"))
+    both_ends = meet(pair.c.socket(6), pair.s.listen("::"), ("::ffff:10.0.0.2", 5000))
+    compare(pair, both_ends, sniffer, ALL, HPCC)
 
 
 def test_simultaneous_open():
@@ -166,8 +160,7 @@ def test_simultaneous_open():
     peer.send()
     peer.sock.send(bytes(3000))
     segments = [seg for seg in peer.read_all(0.1) if seg.payload]
-    expect("data sent", bool(segments), True)
-    expect("options", ours_in(segments), [])
+    expect("data sent, options", (bool(segments), ours_in(segments)), (True, []))
     expect("congestion control", peer.cc(), "hpcc-classic")
 
 
@@ -176,26 +169,10 @@ def test_exid_and_kind_configured():
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     wanted = syn_option(exid=0xbeef, kind=254, caps=CAP_TELEMETRY | CAP_QUIET)
-    for seg in sniffer.segments()[:2]:
-        expect("option", seg.option(254), wanted)
+    expect("options", [seg.option(254) for seg in sniffer.segments()[:2]], [wanted] * 2)
     transfer((client, server, pattern(30000)))
     segments = sniffer.segments()
-    expect("telemetry", bool(ours_in(segments, 254)), True)
-    expect("default kind", ours_in(segments), [])
-
-
-def test_exid_mismatch():
-    pair = Pair()
-    pair.s.sysctl("net.hpcc.option_exid", EXID + 1)
-    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
-    # An option with another ExID belongs to another experiment, and is not counted as invalid.
-    expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
-
-
-def test_kind_mismatch():
-    pair = Pair()
-    pair.s.sysctl("net.hpcc.option_kind", 254)
-    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
+    expect("telemetry, default kind", (bool(ours_in(segments, 254)), ours_in(segments)), (True, []))
 
 
 def test_kind_changed():
@@ -226,16 +203,9 @@ def test_kind_changed():
         expect("congestion control", peer.cc(), "hpcc" if agreed else "hpcc-classic")
 
 
-BAD_SYN_OPTIONS = {
-    "version 0": syn_option(version=0),
-    "version 2": syn_option(version=2),
-    "no capability": syn_option(caps=0),
-    "no capability but one": syn_option(caps=0x80),
-    "length 4": syn_option(length=4),
-    "length 5": syn_option(length=5),
-    "length 7": syn_option(length=7),
-    "length 12": syn_option(length=12),
-}
+BAD_SYN_OPTIONS = {f"{what}": syn_option(**what) for what in (
+    {"version": 0}, {"version": 2}, {"caps": 0}, {"caps": 0x80},
+    {"length": 4}, {"length": 5}, {"length": 7}, {"length": 12})}
 
 
 # Options of other experiments beside ours: TCP Fast Open as an experiment (RFC 6994), SMC,
@@ -247,45 +217,36 @@ def test_other_experiments():
     """Options of the same kind with another ExID do not matter, before ours, after ours or alone."""
     peer = Peer().listening()
     peer.timestamps = False
-    for number, (ours, mode) in enumerate(((OTHERS + syn_option(), "hpcc"),
-                                           (syn_option() + OTHERS, "hpcc"),
+    for number, (ours, mode) in enumerate(((OTHERS + syn_option(), "hpcc"), (syn_option() + OTHERS, "hpcc"),
                                            (OTHERS, "hpcc-classic")), 1):
         ours += b"\1" * (-len(ours) % 4)
         peer.port, peer.lport = 7000 + number, 5000
-        sock = peer.accept(ours)[1]
-        expect(f"{number}: server", get_cc(sock), mode)
+        expect(f"{number}: server", get_cc(peer.accept(ours)[1]), mode)
         peer.start_connect(port=8000 + number)
         peer.answer(ours)
         expect(f"{number}: client", peer.cc(), mode)
     expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
 
 
-def test_bad_option_in_syn():
-    peer = Peer().listening()
+@each("syn", "synack")
+def bad_option_in(where):
+    """An invalid option makes no agreement, and is counted."""
+    peer = Peer().listening() if where == "syn" else Peer()
     for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
-        peer.port = 7000 + number
-        synack, sock = peer.accept(ours)
-        expect(f"{what}: option in SYN-ACK", synack.option(KIND), None)
-        expect(f"{what}: congestion control", get_cc(sock), "hpcc-classic")
-        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
-    expect("agreed", peer.ns.counters()["agreed"], 0)
-
-
-def test_bad_option_in_synack():
-    peer = Peer()
-    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
-        peer.start_connect(port=7000 + number)
-        last = peer.answer(ours)
-        expect(f"{what}: option in ACK", last.option(KIND), None)
-        expect(f"{what}: congestion control", peer.cc(), "hpcc-classic")
-        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
+        if where == "syn":
+            peer.port = 7000 + number
+            answer = peer.accept(ours)[0]
+        else:
+            peer.start_connect(port=7000 + number)
+            answer = peer.answer(ours)
+        expect(f"{what}: option in the answer, congestion control, syn_invalid",
+               (answer.option(KIND), peer.cc(), peer.ns.counters()["syn_invalid"]), (None, "hpcc-classic", number))
     expect("agreed", peer.ns.counters()["agreed"], 0)
 
 
 def test_more_capabilities():
     """A peer that offers additional, unknown capabilities is accepted."""
-    peer = Peer().connected(syn_option(caps=0xff))
-    expect("congestion control", peer.cc(), "hpcc")
+    expect("congestion control", Peer().connected(syn_option(caps=0xff)).cc(), "hpcc")
 
 
 def test_bad_checksum_in_synack():
@@ -295,36 +256,42 @@ def test_bad_checksum_in_synack():
     peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
     expect("answer", peer.read(0.05), None)
     peer.answer(b"")
-    expect("congestion control", peer.cc(), "hpcc-classic")
-    expect("agreed", peer.ns.counters()["agreed"], 0)
+    expect("congestion control, agreed", (peer.cc(), peer.ns.counters()["agreed"]), ("hpcc-classic", 0))
 
 
 def test_bad_checksum_in_syn():
     peer = Peer().listening()
     expect("answer", peer.start_accept(bad_csum=True), None)
-    synack, sock = peer.accept(b"")
-    expect("option in SYN-ACK", synack.option(KIND), None)
-    expect("congestion control", get_cc(sock), "hpcc-classic")
+    synack, _ = peer.accept(b"")
+    expect("option in SYN-ACK, congestion control", (synack.option(KIND), peer.cc()), (None, "hpcc-classic"))
 
 
-def test_synack_not_asked_for():
-    """The SYN had no option: a SYN-ACK with one makes no agreement, even if the socket selects hpcc later."""
-    peer = Peer(cc="cubic").connected(syn_option())
+def options_of(peer, nbytes=5000):
+    """Let the kernel send these bytes. Return our options in their segments."""
+    peer.sock.send(bytes(nbytes))
+    return ours_in(peer.read_all(0.01))
+
+
+# Our SYN made no offer: a SYN-ACK that accepts one makes no agreement, if the socket selects hpcc before or after it.
+@cases(synack_not_asked_for=(False,), hpcc_after_the_syn=(True,))
+def no_offer(before):
+    peer = Peer(cc="cubic")
+    peer.start_connect()
     expect("option in SYN", peer.syn.option(KIND), None)
-    set_cc(peer.sock, "hpcc")
-    expect("congestion control", peer.cc(), "hpcc-classic")
-    peer.sock.send(bytes(5000))
-    expect("options", ours_in(peer.read_all(0.01)), [])
+    if before:
+        set_cc(peer.sock, "hpcc")
+    peer.answer()
+    for name in "cubic", "hpcc":
+        set_cc(peer.sock, name)
+    expect("congestion control, options", (peer.cc(), options_of(peer)), ("hpcc-classic", []))
     expect("agreed", peer.ns.counters()["agreed"], 0)
 
 
 def test_syn_not_offered():
     """The SYN has no option, so the SYN-ACK has none."""
     peer = Peer().listening()
-    synack, sock = peer.accept(b"")
-    expect("option in SYN-ACK", synack.option(KIND), None)
-    sock.send(bytes(5000))
-    expect("options", ours_in(peer.read_all(0.01)), [])
+    synack, _ = peer.accept(b"")
+    expect("option in SYN-ACK, options", (synack.option(KIND), options_of(peer)), (None, []))
     expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
 
 
@@ -351,8 +318,7 @@ def test_lost_synack():
     """A retransmitted SYN-ACK carries the option, too."""
     peer = Peer().listening()
     synacks = [peer.start_accept(), peer.read(3)]
-    expect("flags", [seg.flags & (SYN | ACK) for seg in synacks], [SYN | ACK] * 2)
-    expect("option", [seg.option(KIND) for seg in synacks], [SYN_BYTES] * 2)
+    expect("flags, option", [(seg.flags & (SYN | ACK), seg.option(KIND)) for seg in synacks], [(SYN | ACK, SYN_BYTES)] * 2)
     peer.accepted()
     expect("congestion control", peer.cc(), "hpcc")
 
@@ -361,26 +327,21 @@ def test_duplicate_syns():
     """Copies of a SYN, some of which TCP answers, do not undo the agreement."""
     peer = Peer().listening()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
-    for _ in range(4):
-        peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option()))
-    peer.read_all(0.001)
+    syns_at(peer, [0] * 4, syn_option())
     peer.accepted()
     expect("congestion control", peer.cc(), "hpcc")
 
 
 def test_listener_from_before():
     """A child runs the default of the time of its handshake, unless the listener selected one by setsockopt()."""
-    for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"),
-                                        ("hpcc", "cubic", None, "cubic"),
-                                        ("hpcc", "cubic", "hpcc", "hpcc"),
-                                        ("cubic", "hpcc", "cubic", "cubic")):
+    for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"), ("hpcc", "cubic", None, "cubic"),
+                                        ("hpcc", "cubic", "hpcc", "hpcc"), ("cubic", "hpcc", "cubic", "cubic")):
         peer = Peer(cc=before).listening(cc=chosen)
         peer.ns.sysctl("net.ipv4.tcp_congestion_control", after)
-        synack, sock = peer.accept()
-        what = f"{before}, then {after}, listener {chosen}"
-        expect(f"{what}: option in SYN-ACK", bool(synack.option(KIND)), mode == "hpcc")
-        expect(f"{what}: child", get_cc(sock), mode)
-        expect(f"{what}: agreed", peer.ns.counters()["agreed"], int(mode == "hpcc"))
+        synack, _ = peer.accept()
+        expect(f"{before}, then {after}, listener {chosen}: option in SYN-ACK, child, agreed",
+               (bool(synack.option(KIND)), peer.cc(), peer.ns.counters()["agreed"]),
+               (mode == "hpcc", mode, int(mode == "hpcc")))
 
 
 def test_forged_synack():
@@ -388,35 +349,34 @@ def test_forged_synack():
     for version in 4, 6:
         peer = Peer(version)
         peer.start_connect()
-        wrong = 1, 2, 1000, 1 << 31, -1, -2
-        for number, off in enumerate(wrong, 1):
+        for number, off in enumerate((1, 2, 1000, 1 << 31, -1, -2), 1):
             peer.raw(SYN | ACK, peer.seq + number, peer.acked + off, peer.syn_options(syn_option()))
             expect("counted", peer.ns.counters()["window_ignored"], number)
             peer.read_all(0.001)
         peer.answer(b"")
-        expect("congestion control", peer.cc(), "hpcc-classic")
-        peer.sock.send(bytes(5000))
-        expect("options", ours_in(peer.read_all(0.01)), [])
+        expect("congestion control, options", (peer.cc(), options_of(peer)), ("hpcc-classic", []))
+
+
+def syns_at(peer, offsets, ours):
+    """Send SYNs with other sequence numbers than the first one, and discard the answers."""
+    for off in offsets:
+        peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(ours))
+    peer.read_all(0.001)
 
 
 def test_forged_syn():
-    """A SYN with another sequence number neither makes an agreement nor undoes one, before and after the server's
-    SYN-ACK. The test sends no SYN within the window: TCP would reset the request.
-    """
+    """A SYN outside the window neither makes an agreement nor undoes one, before and after the SYN-ACK."""
     for offered, forged, mode in ((syn_option(), b"", "hpcc"), (b"", syn_option(), "hpcc-classic")):
         peer = Peer().listening()
         peer.start_accept(offered)
-        for off in -1, -1000, 1 << 20, 1 << 31:
-            peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
-        peer.read_all(0.001)
+        # A SYN within the window would make TCP reset the request.
+        syns_at(peer, (-1, -1000, 1 << 20, 1 << 31), forged)
         peer.listener.settimeout(10)
         sock = peer.accepted()
         expect(f"SYN with {offered}, forged with {forged}", peer.cc(), mode)
         # The same holds later, and after a change to another congestion control and back.
         set_cc(sock, "cubic")
-        for off in 1, -1, 1000:
-            peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
-        peer.read_all(0.001)
+        syns_at(peer, (1, -1, 1000), forged)
         set_cc(sock, "hpcc")
         expect("back", get_cc(sock), mode)
 
@@ -429,11 +389,10 @@ def test_other_namespace_flooded():
     peer = Peer().listening()
     for turn in range(10):
         peer.port = 7000 + turn
-        synack = peer.start_accept()
-        expect("option in SYN-ACK", synack.option(KIND), SYN_BYTES)
+        expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
         for number in range(800):
             flooded.port = 10000 + turn * 800 + number
-            flooded.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
+            flooded.raw(SYN, 1, 0, MSS_OPTION + syn_option() + b"\1\1")
         flooded.read_all()
         sock = peer.accepted()
         expect(f"handshake {turn}", peer.cc(), "hpcc")
@@ -442,20 +401,15 @@ def test_other_namespace_flooded():
 
 
 def free_kb():
-    """Return the KB of free memory."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
 
 
 def test_strange_syns_allocate_only_if_hpcc_listens():
-    """A SYN with the option makes a namespace allocate its handshake table of 64 KB only if the
-    SYN-ACK could agree: if the listener selected hpcc, or if a route names it.
-    """
+    """A SYN allocates the handshake table, of 64 KB, only if a listener or a route names hpcc."""
     # in real time other processes allocate and free memory meanwhile
     need_virtual_time()
-    peers = [Peer(cc="cubic", patient=False) for _ in range(24)]
-    for peer in peers:
-        peer.listen()
+    peers = [Peer(cc="cubic", patient=False).listening() for _ in range(24)]
 
     def cost_kb(port, ours=syn_option()):
         """Return the KB that each namespace allocates for one SYN."""
@@ -477,19 +431,23 @@ def test_strange_syns_allocate_only_if_hpcc_listens():
     expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
 
 
+def accept_agrees(peer):
+    """Let the peer connect: the kernel agrees."""
+    synack, _ = peer.accept()
+    expect(f"IPv{peer.version}: SYN-ACK with the option, congestion control",
+           (bool(synack.option(KIND)), peer.cc()), (True, "hpcc"))
+
+
 def test_link_local_route():
     """The first SYN with the option comes by a link whose route names hpcc; the same prefix elsewhere does not."""
     peer = Peer(6, cc="cubic")
     peer.kernel, peer.addr = "fe80::1", "fe80::2"
-    peer.ns.ip("addr add fe80::1/64 dev tun0 nodad",
-               "link add other type dummy", "link set other up",
+    peer.ns.ip("addr add fe80::1/64 dev tun0 nodad", "link add other type dummy", "link set other up",
                "route add fe80::/64 dev other metric 200",
                "route replace fe80::/64 dev tun0 proto kernel metric 256 congctl hpcc")
     peer.listener = peer.ns.listen("::")
     peer.lport = 5000
-    synack, _ = peer.accept()
-    expect("SYN-ACK with the option", bool(synack.option(KIND)), True)
-    expect("congestion control", peer.cc(), "hpcc")
+    accept_agrees(peer)
 
 
 def test_route_of_a_user():
@@ -500,40 +458,28 @@ def test_route_of_a_user():
         peer.ns.ip(f"route add {net} dev tun0 table 100 congctl hpcc")
         peer.listen()
         os.fchown(peer.listener.fileno(), 1000, -1)
-        synack, _ = peer.accept()
-        expect(f"IPv{version}: SYN-ACK with the option", bool(synack.option(KIND)), True)
-        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
+        accept_agrees(peer)
 
 
-def test_syn_again_without_option():
-    """The peer's second SYN has no option, as our third would have none: no agreement."""
-    peer = Peer().listening()
-    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
-    peer.seq -= 1
-    peer.raw(SYN, peer.seq, 0, peer.syn_options(b""))
-    peer.seq += 1
-    peer.read_all(0.01)
-    peer.accepted()
-    expect("congestion control", peer.cc(), "hpcc-classic")
-
-
-def test_syn_again_damaged():
-    """A SYN without the option whose checksum is wrong does not undo the offer."""
+# The peer's second SYN has no option, as our third would have none, or no TCP option at all: no agreement. A SYN without
+# the option whose checksum is wrong does not undo the offer.
+@cases(syn_again_without_option=("hpcc-classic",), syn_again_bare=("hpcc-classic", True),
+       syn_again_damaged=("hpcc", False, True))
+def syn_again(mode, bare=False, bad_csum=False):
+    """The peer sends a second SYN before it acknowledges our SYN-ACK."""
     for version in 4, 6:
         peer = Peer(version).listening()
         expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
-        peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(b""), bad_csum=True)
+        peer.raw(SYN, peer.seq - 1, 0, b"" if bare else peer.syn_options(b""), bad_csum=bad_csum)
         peer.read_all(0.01)
         peer.accepted()
-        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
+        expect(f"IPv{version}: congestion control", peer.cc(), mode)
 
 
 def test_without_ecn():
     """A connection without ECN sends no ECN-capable packets; the next SYN of its socket requests ECN again."""
-    for version, ecn, ours, cc in ((version, ecn, ours, cc) for version in (4, 6)
-                                   for ecn in (False, True)
-                                   for ours, cc in ((b"", "hpcc-classic"),
-                                                    (syn_option(), "hpcc"))):
+    for version, ecn, (ours, cc) in itertools.product((4, 6), (False, True),
+                                                      ((b"", "hpcc-classic"), (syn_option(), "hpcc"))):
         peer = Peer(version, ecn=ecn)
         sock = peer.connect(ours)
         for name in None, "reno", "hpcc":
@@ -555,31 +501,30 @@ def test_without_ecn():
 
 def test_classic_sends_as_reno():
     """Without agreement retransmissions and pure ACKs are not ECN-capable (RFC 3168, 6.1.4, 6.1.5); data are."""
-    for version in 4, 6:
-        for passive in False, True:
-            peer = Peer(version, ecn=True, patient=False)
-            if passive:
-                peer.listen()
-                peer.start_accept(b"", flags=SYN | ECE | CWR)
-                peer.accepted()
-            else:
-                peer.connect(b"")
-            expect("congestion control", peer.cc(), "hpcc-classic")
-            peer.sock.send(bytes(1000))
-            fields = [seg.ecn for seg in peer.read_all(1.0) if seg.payload]
-            expect("ECN fields, sent again", (fields[0], set(fields[1:])), (2, {0}))
-            peer.acked += 1000
-            for _ in range(2):
-                peer.send(payload=bytes(1000))
-            expect("ECN fields of ACKs", {seg.ecn for seg in peer.read_all(0.1)}, {0})
+    for version, passive in itertools.product((4, 6), (False, True)):
+        peer = Peer(version, ecn=True, patient=False)
+        if passive:
+            peer.listen()
+            peer.start_accept(b"", flags=SYN | ECE | CWR)
+            peer.accepted()
+        else:
+            peer.connect(b"")
+        expect("congestion control", peer.cc(), "hpcc-classic")
+        peer.sock.send(bytes(1000))
+        fields = [seg.ecn for seg in peer.read_all(1.0) if seg.payload]
+        expect("ECN fields, sent again", (fields[0], set(fields[1:])), (2, {0}))
+        peer.acked += 1000
+        for _ in range(2):
+            peer.send(payload=bytes(1000))
+        expect("ECN fields of ACKs", {seg.ecn for seg in peer.read_all(0.1)}, {0})
 
 
 def test_server_without_ecn():
     """A connection without ECN that the peer opened sends no ECN-capable packets, though it has telemetry."""
     peer = Peer().listening()
-    _, sock = peer.accept()
-    expect("congestion control", get_cc(sock), "hpcc")
-    sock.send(bytes(4000))
+    peer.accept()
+    expect("congestion control", peer.cc(), "hpcc")
+    peer.sock.send(bytes(4000))
     expect("ECN fields", {seg.ecn for seg in peer.read_all(0.01)}, {0})
 
 
@@ -599,28 +544,6 @@ def test_last_syn_decides():
         expect(f"SYNs {order}", peer.cc(), "hpcc" if order[-1] else "hpcc-classic")
 
 
-def test_syn_again_bare():
-    """A second SYN without any TCP option undoes the agreement."""
-    peer = Peer().listening()
-    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
-    peer.raw(SYN, peer.seq - 1, 0, b"")
-    peer.read_all(0.01)
-    peer.accepted()
-    expect("congestion control", peer.cc(), "hpcc-classic")
-
-
-def test_hpcc_after_the_syn():
-    """If our SYN made no offer, a SYN-ACK that accepts one makes no agreement."""
-    peer = Peer(cc="cubic")
-    peer.start_connect()
-    expect("option in SYN", peer.syn.option(KIND), None)
-    set_cc(peer.sock, "hpcc")
-    peer.answer()
-    for name in "cubic", "hpcc":
-        set_cc(peer.sock, name)
-    expect("congestion control", peer.cc(), "hpcc-classic")
-
-
 def test_port_used_again():
     """An agreement ends with its connection: the next connection with the same ports has none."""
     peer = Peer().connected(lport=6000)
@@ -630,9 +553,7 @@ def test_port_used_again():
     peer.connect(b"", cc="cubic", lport=6000)
     expect("option in SYN", peer.syn.option(KIND), None)
     set_cc(peer.sock, "hpcc")
-    expect("congestion control", peer.cc(), "hpcc-classic")
-    peer.sock.send(bytes(5000))
-    expect("options", ours_in(peer.read_all(0.01)), [])
+    expect("congestion control, options", (peer.cc(), options_of(peer)), ("hpcc-classic", []))
 
 
 def test_there_and_back():
@@ -669,7 +590,7 @@ def test_syn_cookies():
         pair.s.sysctl("net.ipv4.tcp_syncookies", 2)
     except FileNotFoundError as error:
         raise Skip("this kernel has no SYN cookies") from error
-    handshake(pair, OFFER, ("hpcc-classic", "hpcc-classic"))
+    handshake(pair, OFFER, CLASSIC)
 
 
 def test_syn_flood():
@@ -683,7 +604,7 @@ def test_syn_flood():
     peer.listener.listen(100000)
     for number in range(6000):
         peer.port = 10000 + number
-        peer.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
+        peer.raw(SYN, 1, 0, MSS_OPTION + syn_option() + b"\1\1")
         # This empties the device's queue before it is full.
         if number % 400 == 0:
             peer.read_all()

@@ -1,9 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/start.c: the first RTT: IW, which segments leave as Not-ECT, and how a start ends: by a
-loss, by a mark, or when all of IW is acknowledged.
-"""
+"""kmod/ldcp/start.c: the first RTT: IW, which segments leave as Not-ECT, and how a start ends."""
 
+import itertools
 import socket
 import time
 
@@ -12,7 +11,7 @@ from lib.ktap import cases, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet
 from lib.packet import FIN, PSH, SYN, Sniffer, data_segments, sane
 from lib.peer import T_NS, LdcpFlow
-from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
+from lib.tcp import TCP_CONGESTION, get_cc, pattern, set_cc, tcp_info, transfer
 
 MSS = LdcpFlow.MSS
 NOT_ECT, ECT0, CE = 0, 2, 3
@@ -31,8 +30,18 @@ def start(iw=10, **how):
     return flow
 
 
+def sent(flow, segments):
+    """Let the kernel send so many segments. Return their ECN fields."""
+    flow.sock.send(bytes(segments * MSS))
+    return fields(flow.got())
+
+
+def stage(flow):
+    """Return the stage at the last ACK."""
+    return flow.traced()[-1][1]["stage"]
+
+
 def fields(segments):
-    """Return the ECN fields of segments."""
     return [seg.ecn for seg in segments]
 
 
@@ -42,38 +51,40 @@ def test_iw_configured():
     for iw in 2, 7, 40:
         flow = start(iw)
         flow.fill()
-        expect("segments", len(flow.got()), iw)
-        expect("cwnd", tcp_info(flow.sock)["cwnd"], iw)
+        expect("segments, cwnd", (len(flow.got()), tcp_info(flow.sock)["cwnd"]), (iw, iw))
 
 
 def test_iw_is_bdp():
     """IW is B of the host x T, in whole segments, at least two."""
-    for mbps, T_ns, want in ((1000, 100000, 8), (1000, 240000, 20), (10000, 40000, 34),
-                             (100, 10000, 2), (100000, 10000, 86), (1000000, 1000000000, 131072)):
+    for mbps, T_ns, want in ((1000, 100000, 8), (1000, 240000, 20), (10000, 40000, 34), (100, 10000, 2),
+                             (100000, 10000, 86), (1000000, 1000000000, 131072)):
         flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": mbps, "base_rtt_ns": T_ns})
         flow.connect()
         expect(f"IW of {mbps} Mb/s x {T_ns} ns", tcp_info(flow.sock)["cwnd"], want)
 
 
+def late_answer(mbps, late_s):
+    """Return a flow whose T is the RTT of its handshake."""
+    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": mbps, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
+    flow.start_connect()
+    time.sleep(late_s)
+    flow.answer(b"")
+    flow.start = flow.high = flow.acked
+    return flow
+
+
 def test_iw_of_the_device():
     """B is 10 Gb/s, as veth reports; T may be the RTT of the handshake."""
-    pair = Pair(cc=("ldcp", "ldcp"), ldcp={"base_rtt_ns": 100000})
-    ends = pair.connect()
+    ends = Pair(cc=("ldcp", "ldcp"), ldcp={"base_rtt_ns": 100000}).connect()
     expect("IW", [tcp_info(sock)["cwnd"] for sock in ends], [125000 // MSS] * 2)
-    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 1000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
-    flow.start_connect()
-    time.sleep(0.0005)
-    flow.answer(b"")
-    expect_in("IW", tcp_info(flow.sock)["cwnd"], 62500 // MSS, 64000 // MSS if virtual_time() else 1 << 17)
+    expect_in("IW", tcp_info(late_answer(1000, 0.0005).sock)["cwnd"], 62500 // MSS,
+              64000 // MSS if virtual_time() else 1 << 17)
 
 
 def test_bounded_by_the_receiver():
     """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment that fits stays ECT."""
-    flow = start(1000)
-    flow.fill()
-    segments = flow.got()
-    expect("segments", len(segments), 65535 // MSS)
-    expect("last", segments[-1].ecn, ECT0)
+    ecn = sent(start(1000), 1000)
+    expect("segments, last", (len(ecn), ecn[-1:]), (65535 // MSS, [ECT0]))
 
 
 def test_send_buffer_follows():
@@ -83,8 +94,13 @@ def test_send_buffer_follows():
     client, _ = pair.connect()
     client.setblocking(False)
     expect_in("bytes taken", client.send(bytes(1 << 20)), 40 * MSS, 1 << 20)
+    expect("segments in the first RTT", len(first_rtt_of(sniffer)), 40)
+
+
+def first_rtt_of(sniffer):
+    """Return the data segments of the first RTT."""
     time.sleep(1.5 * DELAY_S)
-    expect("segments in the first RTT", len(data_segments(sniffer.segments())), 40)
+    return data_segments(sniffer.segments())
 
 
 # ---- Packets sent as Not-ECT --------------------------------------------------------
@@ -113,10 +129,8 @@ def first_rtt(version, offload=True):
     time.sleep(max(0.1, 4 * DELAY_S))
     segments = sniffer.segments()
     sane(segments)
-    expect("afterwards", set(fields(segments)), {ECT0})
-    expect("FINs", len([seg for seg in segments if seg.flags & FIN]), 2)
-    expect("low_priority_sent", (pair.c.counters("ldcp")["low_priority_sent"],
-                                 pair.s.counters("ldcp")["low_priority_sent"]), (9, 0))
+    expect("afterwards, FINs", (set(fields(segments)), len([seg for seg in segments if seg.flags & FIN])), ({ECT0}, 2))
+    expect("low_priority_sent", [ns.counters("ldcp")["low_priority_sent"] for ns in (pair.c, pair.s)], [9, 0])
 
 
 def pair_mss(version):
@@ -126,32 +140,27 @@ def pair_mss(version):
 
 def test_first_rtt_without_offload():
     """Without offload TCP and IP compute the checksums."""
-    first_rtt(4, False)
-    first_rtt(6, False)
+    for version in 4, 6:
+        first_rtt(version, False)
 
 
 def test_ends_with_the_first_ack():
     """Segments after the first ACK are ECT, although part of IW is unused."""
-    flow = start(10)
-    flow.sock.send(bytes(5 * MSS))
-    expect("message", fields(flow.got()), [NOT_ECT] * 4 + [ECT0])
+    flow = start()
+    expect("message", sent(flow, 5), [NOT_ECT] * 4 + [ECT0])
     flow.ack(1)
-    flow.sock.send(bytes(12 * MSS))
-    expect("after the ACK", fields(flow.got()), [ECT0] * 6)
+    expect("after the ACK", sent(flow, 12), [ECT0] * 6)
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 4)
 
 
 def test_messages():
     """The last packet of each message stays ECT, for messages of any length."""
     for sizes, want in (((1,), [ECT0]), ((MSS,), [ECT0]), ((MSS + 1,), [NOT_ECT, ECT0]),
-                        ((3 * MSS,), [NOT_ECT] * 2 + [ECT0]),
-                        ((3 * MSS + 7,), [NOT_ECT] * 3 + [ECT0]),
-                        ((2 * MSS, 3 * MSS), [NOT_ECT, ECT0, NOT_ECT, NOT_ECT, ECT0]),
-                        ((MSS, MSS, MSS), [ECT0] * 3),
-                        ((9 * MSS,), [NOT_ECT] * 8 + [ECT0]),
-                        ((10 * MSS,), [NOT_ECT] * 9 + [ECT0]),
+                        ((3 * MSS,), [NOT_ECT] * 2 + [ECT0]), ((3 * MSS + 7,), [NOT_ECT] * 3 + [ECT0]),
+                        ((2 * MSS, 3 * MSS), [NOT_ECT, ECT0, NOT_ECT, NOT_ECT, ECT0]), ((MSS, MSS, MSS), [ECT0] * 3),
+                        ((9 * MSS,), [NOT_ECT] * 8 + [ECT0]), ((10 * MSS,), [NOT_ECT] * 9 + [ECT0]),
                         ((25 * MSS,), [NOT_ECT] * 9 + [ECT0])):
-        flow = start(10)
+        flow = start()
         for size in sizes:
             flow.sock.send(bytes(size))
         expect(f"messages of {sizes}", fields(flow.got()), want)
@@ -168,15 +177,15 @@ def test_small_segments():
 
 def test_msg_more():
     """A message that is written in several pieces ends with the last piece."""
-    flow = start(10)
-    flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
-    flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
+    flow = start()
+    for _ in range(2):
+        flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
     flow.sock.send(bytes(MSS + 5))
     expect("with MSG_MORE", fields(flow.got()), [NOT_ECT] * 5 + [ECT0])
-    flow = start(10)
+    flow = start()
     flow.sock.sendmsg([bytes(MSS), bytes(MSS), bytes(MSS - 1)])
     expect("with iovec", fields(flow.got()), [NOT_ECT] * 2 + [ECT0])
-    flow = start(10)
+    flow = start()
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     flow.sock.send(bytes(2 * MSS + 5))
     expect("under TCP_CORK", fields(flow.got()), [NOT_ECT] * 2)
@@ -187,13 +196,10 @@ def test_msg_more():
 def test_fin_ends_a_message():
     """MSG_MORE announced data that never came: the last packet has the FIN, and is ECT."""
     for how in "shutdown", "close":
-        flow = start(10)
+        flow = start()
         flow.sock.send(bytes(2 * MSS + 50), socket.MSG_MORE)
         expect("before", fields(flow.got()), [NOT_ECT] * 2)
-        if how == "shutdown":
-            flow.sock.shutdown(socket.SHUT_WR)
-        else:
-            flow.sock.close()
+        getattr(flow.sock, how)(*[socket.SHUT_WR] * (how == "shutdown"))
         last = flow.got()
         expect(f"after {how}", [(seg.ecn, seg.flags & (FIN | PSH)) for seg in last],
                [(ECT0, last[0].flags & PSH | FIN)])
@@ -207,42 +213,36 @@ def test_server_answers():
     client.send(b"x" * 100)
     expect("request", len(server.recv(200)), 100)
     server.send(pattern(16 * MSS))
-    time.sleep(1.5 * DELAY_S)
-    data = [seg for seg in data_segments(sniffer.segments()) if seg.sport == 5000]
+    data = [seg for seg in first_rtt_of(sniffer) if seg.sport == 5000]
     expect("answer", fields(data), [NOT_ECT] * 15 + [ECT0])
 
 
 def test_setsockopt_in_the_first_rtt():
     """setsockopt() does not end the start, even if it selects ldcp again."""
-    for what, change in (("nothing", lambda sock: None),
-                         ("ldcp again", lambda sock: set_cc(sock, "ldcp")),
-                         ("IP_TOS", lambda sock: sock.setsockopt(socket.IPPROTO_IP, 1, 0x10)),
-                         ("TCP_NODELAY", lambda sock: sock.setsockopt(socket.IPPROTO_TCP, 1, 1)),
-                         ("SO_SNDBUF", lambda sock: sock.setsockopt(socket.SOL_SOCKET, 7, 1 << 20))):
-        flow = start(10)
-        flow.sock.send(bytes(4 * MSS))
-        expect(f"{what}: before", fields(flow.got()), [NOT_ECT] * 3 + [ECT0])
-        change(flow.sock)
-        flow.sock.send(bytes(8 * MSS))
-        expect(f"{what}: rest of IW", fields(flow.got()), [NOT_ECT] * 5 + [ECT0])
+    for what, *option in (("nothing",), ("ldcp again", socket.IPPROTO_TCP, TCP_CONGESTION, b"ldcp"),
+                          ("IP_TOS", socket.IPPROTO_IP, 1, 0x10), ("TCP_NODELAY", socket.IPPROTO_TCP, 1, 1),
+                          ("SO_SNDBUF", socket.SOL_SOCKET, 7, 1 << 20)):
+        flow = start()
+        expect(f"{what}: before", sent(flow, 4), [NOT_ECT] * 3 + [ECT0])
+        if option:
+            flow.sock.setsockopt(*option)
+        expect(f"{what}: rest of IW", sent(flow, 8), [NOT_ECT] * 5 + [ECT0])
         flow.ack(1)
-        expect(f"{what}: stage", flow.traced()[-1][1]["stage"], "start")
-    flow = start(10)
+        expect(f"{what}: stage", stage(flow), "start")
+    flow = start()
     for name in "cubic", "ldcp":
         set_cc(flow.sock, name)
-    flow.sock.send(bytes(4 * MSS))
-    expect("left and chosen again before the first packet", fields(flow.got()), [NOT_ECT] * 3 + [ECT0])
+    expect("left and chosen again before the first packet", sent(flow, 4), [NOT_ECT] * 3 + [ECT0])
 
 
 def test_off():
     """With fast_start 0 all segments are ECT, and the initial window is TCP's."""
     flow = LdcpFlow(ldcp={"fast_start": 0, "iw": 30})
     flow.connect()
-    flow.fill()
-    expect("ECN", fields(flow.got()), [ECT0] * 10)
+    expect("ECN", sent(flow, 100), [ECT0] * 10)
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 0)
     flow.ack(1)
-    expect("stage", flow.traced()[-1][1]["stage"], "stable")
+    expect("stage", stage(flow), "stable")
 
 
 def test_no_start_in_mid_connection():
@@ -260,8 +260,7 @@ def test_no_start_in_mid_connection():
     expect("cwnd is cubic's", tcp_info(client)["cwnd"] < 40, True)
     client.setblocking(False)
     client.send(bytes(60000))
-    time.sleep(1.5 * DELAY_S)
-    expect("ECN", set(fields(data_segments(sniffer.segments()))), {ECT0})
+    expect("ECN", set(fields(first_rtt_of(sniffer))), {ECT0})
     expect("reordering", tcp_info(client)["reordering"], 3)
 
 
@@ -277,17 +276,15 @@ def test_pure_acks_stay():
 
 # ---- End of the start -----------------------------------------------------------------
 
-def end_of(flow):
-    """Return the counters of how starts ended, for a flow or for a Path's client."""
-    counters = flow.c.counters("ldcp") if isinstance(flow, Path) else flow.counters()
+def end_of(ns):
+    """Return the counters of how starts of a namespace ended."""
+    counters = ns.counters("ldcp")
     return tuple(counters["start_" + how] for how in ("full", "lost", "marked"))
 
 
 def test_full():
     """When all of IW is acknowledged, the stage is stable, with cw = IW, which then grows."""
-    flow = start(10)
-    flow.always = True
-    flow.fill()
+    flow = start().busy()
     flow.got()
     for number in range(9):
         flow.ack(1)
@@ -297,9 +294,8 @@ def test_full():
     expect("in flight", flow.high - flow.acked, 10 * MSS)
     flow.ack(1)
     cw, line = flow.traced()[-1]
-    expect("stage", line["stage"], "stable")
+    expect("stage, ends", (line["stage"], end_of(flow.ns)), ("stable", (1, 0, 0)))
     expect_in("cw", cw, 10.0, 10.025)
-    expect("ends", end_of(flow), (1, 0, 0))
     expect("reordering", tcp_info(flow.sock)["reordering"], 3)
     flow.got()
     flow.ack(1)
@@ -308,38 +304,31 @@ def test_full():
 
 def test_short_message_stays():
     """With less data than IW the start continues, without Not-ECT, until IW is acknowledged."""
-    flow = start(10)
+    flow = start()
     for _ in range(3):
-        flow.sock.send(bytes(3 * MSS))
-        flow.got()
+        sent(flow, 3)
         flow.ack(3)
-        expect("stage", flow.traced()[-1][1]["stage"], "start")
+        expect("stage", stage(flow), "start")
         info = tcp_info(flow.sock)
         expect("cwnd, reordering", (info["cwnd"], info["reordering"]), (10, 3))
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 2)
-    flow.sock.send(bytes(3 * MSS))
-    flow.got()
+    sent(flow, 3)
     flow.ack(3)
-    expect("stage", flow.traced()[-1][1]["stage"], "stable")
-    expect("ends", end_of(flow), (1, 0, 0))
+    expect("stage, ends", (stage(flow), end_of(flow.ns)), ("stable", (1, 0, 0)))
 
 
 def test_marked():
     """A mark on the tail, the only packet that can have one, ends the start."""
-    flow = start(10)
-    flow.sock.send(bytes(5 * MSS))
-    flow.got()
+    flow = start()
+    sent(flow, 5)
     flow.ack(4)
     flow.traced()
     flow.ack(1, True)
     cw, line = flow.traced()[-1]
     # five segments have been in flight
-    expect("line", (line["stage"], cw), ("stable", 4.5))
-    expect("ends", end_of(flow), (0, 0, 1))
+    expect("line, ends", (line["stage"], cw, end_of(flow.ns)), ("stable", 4.5, (0, 0, 1)))
     expect("reordering", tcp_info(flow.sock)["reordering"], 3)
-    flow = start(10)
-    flow.always = True
-    flow.fill()
+    flow = start().busy()
     flow.got()
     flow.ack(1)
     flow.got()
@@ -349,11 +338,7 @@ def test_marked():
 
 def test_late_handshake():
     """A delayed handshake makes IW far too large: at the first mark cw becomes the packets in flight."""
-    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 10000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
-    flow.start_connect()
-    time.sleep(0.5)
-    flow.answer(b"")
-    flow.start = flow.high = flow.acked
+    flow = late_answer(10000, 0.5)
     expect("IW", tcp_info(flow.sock)["cwnd"], 131072)
     expect("taken", flow.sock.send(bytes(60 * MSS)), 60 * MSS)
     expect("segments", len(flow.got()), 65535 // MSS)
@@ -368,35 +353,37 @@ def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twic
     retransmitted needlessly, and cw becomes the number of packets that arrived in order.
     """
     flow = start(iw, **how)
-    size = pair_mss(flow.version)
-    flow.MSS = size
+    size = flow.MSS = pair_mss(flow.version)
     if not flow.timestamps:
         size += 12
     # The memory of a packet in the send buffer depends on the kernel's configuration.
     flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * message * size)
     expect("queued", flow.sock.send(bytes(message * size)), message * size)
-    seen = set()
-
-    def is_lost(seg):
-        number = (seg.seq - flow.start) // size
-        again = number in seen
-        seen.add(number)
-        return not again and number in lost
-
     what = f"lost {sorted(lost)} of {message}"
-    sent = flow.receive(message * size, is_lost, rtt_s=rtt_s)
+    sent_segs = flow.receive(message * size, once([flow.start + size * number for number in lost]), rtt_s=rtt_s)
     expect(f"RTOs, {what}", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
-    expect_in(f"segments, {what}", len(sent),
-              message + len(lost) + (twice if virtual_time() else 0),
+    expect_in(f"segments, {what}", len(sent_segs), message + len(lost) + (twice if virtual_time() else 0),
               message + len(lost) + twice)
-    expect(f"sent again as ECT, {what}", set(fields(seg for _, seg in sent[-len(lost):])), {ECT0})
-    expect(f"ends, {what}", end_of(flow), (0, 1, 0))
+    expect(f"sent again as ECT, {what}", set(fields(seg for _, seg in sent_segs[-len(lost):])), {ECT0})
+    expect(f"ends, {what}", end_of(flow.ns), (0, 1, 0))
     first = next(cw for cw, line in flow.traced() if line["stage"] == "stable")
     expect_in(f"cw, {what}", first, want_cw, want_cw + 0.3 * (message - len(lost)) / want_cw)
     if virtual_time():
-        expect_in(f"round trips, {what}", sent[-1][0] / rtt_s, 0, within)
+        expect_in(f"round trips, {what}", sent_segs[-1][0] / rtt_s, 0, within)
     expect(f"congestion control, {what}", flow.cc(), "ldcp")
     return flow
+
+
+def once(numbers=None):
+    """Return a function of a segment: whether it is lost, as the first one of each (or each given) sequence number."""
+    seen = set()
+
+    def is_lost(seg):
+        again = seg.seq in seen
+        seen.add(seg.seq)
+        return not again and (numbers is None or seg.seq in numbers)
+
+    return is_lost
 
 
 MIDDLE, END = {8}, set(range(10, 19))
@@ -414,25 +401,16 @@ NO_STAMPS = {"timestamps": False}
        loss_without_timestamps=((MIDDLE, 8, 1.1, NO_STAMPS), (END, 10, 3, NO_STAMPS)),
        loss_behind_what_came=(({3} | set(range(8, 19)), 3, 8),))
 def losses(*messages):
-    """Send these messages."""
     for lost, cw, within, *how in messages:
         lossy(lost, cw, within=within, **(how[0] if how else {}))
 
 
 def test_everything_lost():
     """The tail is lost as well: TCP's tail loss probe reveals the loss."""
-    flow = start(10, patient=False)
+    flow = start(patient=False)
     flow.sock.send(bytes(10 * MSS))
-    seen = set()
-
-    def is_lost(seg):
-        again = seg.seq in seen
-        seen.add(seg.seq)
-        return not again
-
-    flow.receive(10 * MSS, is_lost)
-    expect("congestion control", flow.cc(), "ldcp")
-    expect("ends", end_of(flow)[1], 1)
+    flow.receive(10 * MSS, once())
+    expect("congestion control, ends", (flow.cc(), end_of(flow.ns)[1]), ("ldcp", 1))
 
 
 def test_loss_of_a_longer_message():
@@ -447,28 +425,18 @@ def test_without_sack():
     """Without SACK one duplicate ACK reveals a loss, and the message arrives without an RTO."""
     flow = start(20, sack=False)
     flow.sock.send(bytes(20 * MSS))
-    lost = {flow.start + 8 * MSS}
-
-    def is_lost(seg):
-        if seg.seq in lost:
-            lost.remove(seg.seq)
-            return True
-        return False
-
-    flow.receive(20 * MSS, is_lost)
-    expect("RTOs", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
-    expect("ends", end_of(flow), (0, 1, 0))
+    flow.receive(20 * MSS, once([flow.start + 8 * MSS]))
+    expect("RTOs, ends", (flow.ns.snmp("TcpExtTCPTimeouts"), end_of(flow.ns)), (0, (0, 1, 0)))
 
 
 def test_late_packet():
     """A packet was late and not lost: cw returns to IW."""
-    flow = start(10)
+    flow = start()
     flow.sock.send(bytes(10 * MSS))
-    segments = flow.got()
-    secr = flow.tsecr
+    segments, secr = flow.got(), flow.tsecr
     time.sleep(0.01)
     flow.send(flow.take_in(segments[1]))
-    expect("ends", end_of(flow), (0, 1, 0))
+    expect("ends", end_of(flow.ns), (0, 1, 0))
     flow.got(0.001)
     flow.tsecr = secr
     flow.take_in(segments[0])
@@ -484,25 +452,22 @@ class Path:
     def __init__(self, version, marking, **ldcp):
         self.version = version
         self.c, self.r, self.s = (Netns(ldcp=ldcp) for _ in range(3))
-        self.r.sysctl("net.ipv4.ip_forward", 1)
-        self.r.sysctl("net.ipv6.conf.all.forwarding", 1)
+        for name in "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding":
+            self.r.sysctl(name, 1)
         net, bits = ("10.0.%d.%d", 24) if version == 4 else ("fd00:%d::%d", 64)
         for number, host in enumerate((self.c, self.s)):
             host.ip(f"link add eth0 type veth peer name eth{number} netns {self.r.path}",
                     f"addr add {net % (number, 1)}/{bits} dev eth0", "link set eth0 up")
             # a router uses its link-local address for neighbour discovery
             self.r.ip(f"addr add fe80::{number + 1}/64 dev eth{number}",
-                      f"addr add {net % (number, 2)}/{bits} dev eth{number}",
-                      f"link set eth{number} up")
+                      f"addr add {net % (number, 2)}/{bits} dev eth{number}", f"link set eth{number} up")
             host.ip(f"route add default via {net % (number, 2)}")
             host.sysctl("net.ipv4.tcp_congestion_control", "ldcp")
-        self.r.tc(f"qdisc add dev eth1 root hpcc rate {PORT_MBPS}mbit delay 100us "
-                  f"marking ldcp {marking}",
+        self.r.tc(f"qdisc add dev eth1 root hpcc rate {PORT_MBPS}mbit delay 100us marking ldcp {marking}",
                   "qdisc add dev eth0 root netem delay 100us")
         self.server = net % (1, 1)
 
     def connect(self):
-        """Connect c to s. Return both sockets."""
         return meet(self.c.socket(self.version), self.s.listen(self.server))
 
 
@@ -510,26 +475,22 @@ def test_switch_drops_first():
     """A port with a queue beyond K drops Not-ECT packets only, which are retransmitted without an RTO."""
     for version in 4, 6:
         path = Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40)
-        client, server = path.connect()
+        ends = path.connect()
         timeouts = path.c.snmp("TcpExtTCPTimeouts")     # a SYN may have waited for neighbour discovery
         began = time.monotonic()
-        transfer((client, server, pattern(40 * pair_mss(version))))
+        transfer((*ends, pattern(40 * pair_mss(version))))
         took = time.monotonic() - began
         time.sleep(0.001)
-        ends = end_of(path)
         # In real time an ACK may arrive before all of IW has left, and the last ACK later.
         if not virtual_time():
-            while not sum(ends) and time.monotonic() < began + 10:
+            while not sum(end_of(path.c)) and time.monotonic() < began + 10:
                 time.sleep(0.01)
-                ends = end_of(path)
-            expect("ends", sum(ends), 1)
+            expect("ends", sum(end_of(path.c)), 1)
             continue
-        expect("how it ended", ends, (0, 1, 0))
-        expect("RTOs", path.c.snmp("TcpExtTCPTimeouts"), timeouts)
+        expect("how it ended, RTOs", (end_of(path.c), path.c.snmp("TcpExtTCPTimeouts")), ((0, 1, 0), timeouts))
         lost = path.c.snmp("RetransSegs")
         expect_in("sent again", lost, 15, 30)
-        port = path.r.qdiscs("eth1")[0]
-        expect("dropped", port["drops"], lost)
+        expect("dropped", path.r.qdiscs("eth1")[0]["drops"], lost)
         # the time for what is left after 13 packets in order, at first with one segment per round trip
         expect_in("time", took, 0.0004, 0.002)
 
@@ -540,8 +501,7 @@ def test_switch_takes_all():
     client, server = path.connect()
     transfer((client, server, pattern(60 * MSS)))
     time.sleep(0.001)
-    expect("how it ended", end_of(path), (1, 0, 0))
-    expect("sent again", path.c.snmp("RetransSegs"), 0)
+    expect("how it ended, sent again", (end_of(path.c), path.c.snmp("RetransSegs")), ((1, 0, 0), 0))
     expect("cwnd", tcp_info(client)["cwnd"], 40)
 
 
@@ -549,10 +509,9 @@ def test_message_on_an_idle_path():
     """A message on an idle path takes one RTT and its serialisation time, and at most 20 % more."""
     need_virtual_time()
     pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 10gbit delay 20us marking ldcp", ldcp={"iw": 44})
-    client, server = pair.connect()
-    size = 44 * MSS
+    ends, size = pair.connect(), 44 * MSS
     began = time.monotonic()
-    transfer((client, server, pattern(size)))
+    transfer((*ends, pattern(size)))
     took = time.monotonic() - began
     expect_in("time", took, 20e-6 + size * 8 / 1e10, 1.2 * (40e-6 + size * 8 / 1e10))
 
@@ -563,29 +522,19 @@ def test_next_connection():
     """The values that a start assumes for the path are not saved as metrics of the destination."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="50us")
     listener = pair.listen()
-    for size in 0, 1000, 20000:
-        for first in "client", "server":
-            client, server = pair.connect(listener)
-            if size:
-                transfer((client, server, pattern(size)), (server, client, pattern(size)))
-            for sock in (client, server) if first == "client" else (server, client):
-                sock.close()
-                time.sleep(0.01)
-            client, server = pair.connect(listener, cc="cubic")
-            expect(f"reordering after {size} bytes, {first} first",
-                   [tcp_info(sock)["reordering"] for sock in (client,)], [3])
-            client.close()
-            server.close()
+    for size, step in itertools.product((0, 1000, 20000), (1, -1)):
+        client, server = pair.connect(listener)
+        if size:
+            transfer((client, server, pattern(size)), (server, client, pattern(size)))
+        for sock in (client, server)[::step]:
+            sock.close()
             time.sleep(0.01)
-
-
-def test_namespace_parameters():
-    """Each namespace has its own parameters."""
-    for iw in 5, 6:
-        flow = LdcpFlow(ldcp=FAST | {"iw": iw})
-        Netns(ldcp={"iw": 9})
-        flow.connect()
-        expect("IW", tcp_info(flow.sock)["cwnd"], iw)
+        client, server = pair.connect(listener, cc="cubic")
+        expect(f"reordering after {size} bytes, {'client' if step > 0 else 'server'} first",
+               tcp_info(client)["reordering"], 3)
+        client.close()
+        server.close()
+        time.sleep(0.01)
 
 
 main(modules=["tcp_ldcp", "sch_hpcc"])
