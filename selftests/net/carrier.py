@@ -4,11 +4,11 @@
 carrier; ioam.py, int.py, ifa.py and csig.py test what only one of them has.
 """
 
-import time
 
 from lib.kernel import virtual_time
 from lib.ktap import each, expect, expect_in, main
-from lib.path import CARRIERS, MBPS, carrier_path, delete_links, falls_back, set_links, set_routes
+from lib.path import (CARRIERS, MBPS, carrier_path, delete_links, falls_back, mode_hops, set_links,
+                      set_routes, utilization)
 from lib.tcp import pattern, set_cc, transfer
 
 BPS = MBPS * 1000000
@@ -53,13 +53,10 @@ def end_to_end(name):
             if name != "csig":
                 for ns in path.hosts:
                     set_links(ns, (2, 2, BPS // 2))
-            client, server = path.connect()
-            transfer((client, server, pattern(3000000)))
-            before, start = path.port(2)["bytes"], time.monotonic()
-            transfer((client, server, pattern(8000000)))
-            took.append((path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS)
-            flow = path.a.flow()
-            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", hops(name) if carrier else 2))
+            ends = path.connect()
+            transfer((*ends, pattern(3000000)))
+            took.append(2 * utilization(path, ends, 8000000, 2))
+            expect("mode, hops", mode_hops(path.a), ("telemetry", hops(name) if carrier else 2))
             path.no_errors()
             a, b = path.a.counters(), path.b.counters()
             expect("sent, received", (a[name + "_sent"] > 100, b[name + "_received"] > 100), (bool(carrier),) * 2)
@@ -76,9 +73,7 @@ def end_to_end(name):
 
 @each(*CARRIERS)
 def with_the_rest(name):
-    """The carrier works with data in both directions, also at once (no ACK is missing), and if the receiver computes
-    W; IOAM with probes instead of data, INT with another DSCP.
-    """
+    """The carrier works with data in both directions at once, if the receiver computes W, and with other settings."""
     more = {"ioam": [{"carry": 1}], "int": [{"int_dscp": 46, "stamp": "tcp,int int_dscp 46"}]}
     for how in {}, {"where": 1}, *more.get(name, []):
         path = carrier_path(name, **how)
@@ -86,9 +81,9 @@ def with_the_rest(name):
         for i in range(4):
             transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
         for ns in path.hosts:
-            expect("mode, hops", (ns.flow()["mode"], ns.flow()["hops"]), ("telemetry", hops(name)))
-            expect_in("received", ns.counters()[name + "_received"], 10, 100000)
-            expect("stopped", ns.counters()[name + "_stopped"], 0)
+            counters = ns.counters()
+            expect("mode, hops, stopped", (mode_hops(ns), counters[name + "_stopped"]), (("telemetry", hops(name)), 0))
+            expect_in("received", counters[name + "_received"], 10, 100000)
             if virtual_time():
                 expect("RTOs", ns.snmp("TcpExtTCPTimeouts"), 0)
         path.no_errors()
@@ -103,8 +98,7 @@ def by_routes(name):
             path = carrier_path(name, version=version, carrier=carrier)
             for ns in path.hosts:
                 set_routes(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {number - carrier}")
-            client, server = path.connect()
-            transfer((client, server, pattern(400000)))
+            transfer((*path.connect(), pattern(400000)))
             a, b = path.a.counters(), path.b.counters()
             expect(f"IPv{version}, net.hpcc.carrier {carrier}: sent, received",
                    (a[name + "_sent"] > 10, b[name + "_received"] > 10), (brings,) * 2)
@@ -114,9 +108,7 @@ def by_routes(name):
 
 @each(*CARRIERS)
 def not_agreed(name):
-    """A sender does not use a carrier that the receiver does not take: it knows no links, or pops no tags; probes
-    with INT or IFA need SACK, IOAM needs IPv6.
-    """
+    """A sender does not use a carrier that the receiver cannot take: no links, IPv6, or SACK, or no tags popped."""
     for lacks in {"ioam": ("links", "IPv6"), "csig": ("carrier",)}.get(name, ("links", "SACK")):
         path = carrier_path(name, **({"version": 4} if lacks == "IPv6" else {}))
         if lacks == "links":
@@ -125,10 +117,8 @@ def not_agreed(name):
             path.b.sysctl("net.ipv4.tcp_sack", 0)
         elif lacks == "carrier":
             withdraw(name, path)
-        client, server = path.connect()
-        transfer((client, server, pattern(300000)))
-        expect(f"sent without {lacks}", path.a.counters()[name + "_sent"], 0)
-        expect("hops", path.a.flow()["hops"], 2)
+        transfer((*path.connect(), pattern(300000)))
+        expect(f"without {lacks}: sent, hops", (path.a.counters()[name + "_sent"], path.a.flow()["hops"]), (0, 2))
 
 
 @each("ioam", "int", "ifa")
@@ -175,7 +165,7 @@ def dropped_later(name):
             expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
             continue
         expect_in("timeouts", a["timeouts"], 0, 2 * (name == "ioam"))
-        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+        expect("mode, hops", mode_hops(path.a), ("telemetry", 2))
         if name == "csig":
             expect_in("ignored", b["csig_ignored"], 1, 100000)
         if name != "ioam":

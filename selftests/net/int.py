@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """INT-MD as the carrier of requests: kmod/hpcc/carrier/int.c, qdisc/stamp/int.c."""
 
+import itertools
 import socket
 import struct
 import tempfile
@@ -14,13 +15,12 @@ from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, CAP_TELEMETRY, FORWARD, Segment, option, packet_socket, syn_option
-from lib.path import MBPS, carrier_path, falls_back, set_links
+from lib.packet import ACK, CAP_PROBES, FORWARD, Segment, option, packet_socket
+from lib.path import MBPS, carrier_path, falls_back, moved, set_links, take_carrier
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
-CAP_PROBES, CAP_INT = 0x04, 0x40
-CAPS = CAP_TELEMETRY | CAP_PROBES | CAP_INT
+CAP_INT = 0x40
 DSCP = 23
 BPS = MBPS * 1000000
 BACK = 1028
@@ -40,7 +40,6 @@ def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=No
 
 
 def hop(node, port=1, ts=1000, qlen=0, util=0):
-    """Return the metadata that a hop pushes."""
     return HOP.pack(node, 0xffff, port, qlen, ts, util)
 
 
@@ -56,75 +55,49 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 
 
 def receiver(version=4, of=Switched, **sysctls):
-    """Return a peer whose kernel knows two links, and has agreed to INT."""
+    """Return a peer whose kernel knows two links, and has agreed to INT. The second link counts cells of 5 bytes."""
     peer = of(version=version, **sysctls)
-    set_links(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
-    peer.listen()
-    synack, _ = peer.accept(syn_option(caps=CAPS))
-    expect("announced", synack.option(253)[5] & CAP_INT, CAP_INT)
-    return peer
-
-
-def moved_int(peer, before):
-    """Return the INT counters that changed."""
-    return {name: n for name, n in (peer.ns.counters() - before).items() if name.startswith("int_") and n}
+    return take_carrier(peer, CAP_INT, (1, 1, BPS), (2, 1, BPS, 5), caps=CAP_PROBES)
 
 
 def test_stacks_in():
     """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes that are no stack,
     or state a wrong length, are old data to TCP, which answers them. The socket gets no byte of either.
     """
-    cases = (
-        (stack(GOOD), "int_received"),
-        (stack(GOOD, left=0), "int_received"),
-        (stack(GOOD, dscp=46), "int_received"),
-        (stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS))), "int_received"),
-        (stack(), "int_received"),                                  # no hop wrote
-        (stack(GOOD, kind=2), "old data"),
-        (stack(GOOD, version=1), "old data"),
-        (stack(GOOD, domain=1), "old data"),
-        (stack(GOOD, flags=4), "int_ignored"),
-        (stack(GOOD, flags=2), "int_ignored"),
-        (stack(GOOD, flags=8), "int_ignored"),
-        (stack(GOOD, length=9), "old data"),                        # more data follow
-        (stack(GOOD, length=16), "old data"),
-        (stack(GOOD, length=255), "old data"),
-        (stack(GOOD, length=2), "old data"),
-        (stack(GOOD, words=5), "old data"),
-        (stack(GOOD, words=0), "old data"),
-        (stack(GOOD, bitmap=0xd700), "old data"),
-        (stack((bytes(20),), bitmap=0xd400, words=5), "int_ignored"),
-        (stack(GOOD, behind=b"data"), "old data"),
-        (stack((hop(1), hop(0xffffffff))), "int_ignored"),
-        (stack((hop(1), hop(2, port=0xffff))), "int_ignored"),
-        (stack((hop(1), hop(2, util=ONE + 1))), "int_ignored"),
-        (stack([hop(1)] * 13), "int_ignored"),
-        (stack((hop(1), hop(3))), "int_unknown_link"),
-        (stack((hop(1), hop(1 << 24 | 2))), "int_unknown_link"),
-        (stack()[:15], "old data"),
-        (b"x", "old data"),
-        (bytes(BACK - 1), "old data"),
-    )
+    cases = {
+        "int_received": (
+            stack(GOOD), stack(GOOD, left=0), stack(GOOD, dscp=46),
+            stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS))),
+            stack()),                                           # no hop wrote
+        "old data": (
+            stack(GOOD, kind=2), stack(GOOD, version=1), stack(GOOD, domain=1),
+            stack(GOOD, length=9),                              # more data follow
+            stack(GOOD, length=16), stack(GOOD, length=255), stack(GOOD, length=2), stack(GOOD, words=5),
+            stack(GOOD, words=0), stack(GOOD, bitmap=0xd700), stack(GOOD, behind=b"data"), stack()[:15], b"x",
+            bytes(BACK - 1)),
+        "int_ignored": (
+            stack(GOOD, flags=4), stack(GOOD, flags=2), stack(GOOD, flags=8),
+            stack((bytes(20),), bitmap=0xd400, words=5), stack((hop(1), hop(0xffffffff))),
+            stack((hop(1), hop(2, port=0xffff))), stack((hop(1), hop(2, util=ONE + 1))), stack([hop(1)] * 13)),
+        "int_unknown_link": (stack((hop(1), hop(3))), stack((hop(1), hop(1 << 24 | 2)))),
+    }
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", b"data that came before" * 100)
-        for behind, counter in cases:
-            for dscp in DSCP, 0:
-                peer.read_all()
-                before = peer.ns.counters()
-                dup = peer.ns.snmp("TcpExtTCPDSACKOldSent")
-                peer.int(behind, dscp=dscp)
-                old = counter == "old data"
-                expect(f"{counter} of {behind.hex()}", moved_int(peer, before),
-                       {"int_ignored" if old else counter: 1})
-                expect(f"{behind.hex()} taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup + old)
-                if counter != "int_received" or len(behind) == 16:
-                    expect("echo", peer.echoes(0.02), [])
-                    continue
-                echo = peer.echoes()
-                expect("echoes", len(echo), 1)
-                expect("hops", [(r["hop"]) for r in echo[0].records], [1, 2])
-                expect("queue", echo[0].records[1]["qlen"], qlen_code((1000000 >> SLOWER) // 128))
+        for counter, behind, dscp in [(counter, behind, dscp) for counter, stacks in cases.items()
+                                      for behind in stacks for dscp in (DSCP, 0)]:
+            peer.read_all()
+            before, dup = peer.ns.counters(), peer.ns.snmp("TcpExtTCPDSACKOldSent")
+            peer.int(behind, dscp=dscp)
+            old = counter == "old data"
+            expect(f"{counter} of {behind.hex()}", moved(peer.ns, before, "int_"), {"int_ignored" if old else counter: 1})
+            expect(f"{behind.hex()} taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup + old)
+            if counter != "int_received" or len(behind) == 16:
+                expect("echo", peer.echoes(0.02), [])
+                continue
+            echo, = peer.echoes()
+            expect("hops, queue", ([r["hop"] for r in echo.records], echo.records[1]["qlen"]),
+                   ([1, 2], qlen_code((1000000 >> SLOWER) // 128)))
         peer.send(b"", b"data that come behind")
         got = b""
         while len(got) < 21 * 101:
@@ -135,25 +108,22 @@ def test_stacks_in():
 
 def test_not_taken():
     """Bytes that TCP would not discard as old are data and not INT. TCP discards segments outside the window."""
-    peer = receiver()
-    whole = stack(GOOD)
+    peer, whole = receiver(), stack(GOOD)
     before = peer.ns.counters()
     peer.int(whole, back=0)                             # in sequence: data
     peer.seq += len(whole)
     expect("data", peer.sock.recv(1000), whole)
     peer.send(b"", bytes(3000))
     expect("data", len(peer.sock.recv(4000)), 3000)
-    for how in ({"back": BACK + (1 << 28)}, {"back": BACK - 3000}, {"back": BACK, "opts": b""}):
+    for how in {"back": BACK + (1 << 28)}, {"back": BACK - 3000}, {"back": BACK, "opts": b""}, {"bad_csum": True}:
         peer.int(whole, **how)
     peer.raw(ACK, peer.seq - BACK, peer.acked - (1 << 30), peer.stamp() + option(FORWARD, (), SCALE),
              whole, ecn=DSCP << 2)
-    peer.int(whole, bad_csum=True)
-    expect("INT", moved_int(peer, before), {})
     counters = peer.ns.counters() - before
     expect("ignored", (counters["window_ignored"] > 0, counters["checksum_ignored"]), (True, 1))
     set_cc(peer.sock, "reno")
     peer.int(whole)
-    expect("INT", moved_int(peer, before), {})
+    expect("INT", moved(peer.ns, before, "int_"), {})
     peer.send(b"", b"end")
     peer.sock.settimeout(1)
     expect("data", peer.sock.recv(1000), b"end")
@@ -161,6 +131,9 @@ def test_not_taken():
 
 def test_late_window():
     """A probe that others have overtaken does not change the window, which TCP takes from the newest segment."""
+    def sent(wait_s=0.02):
+        return [seg.payload for seg in peer.read_all(wait_s) if len(seg.payload) > 1]
+
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", bytes(1000))
@@ -168,22 +141,21 @@ def test_late_window():
         peer.tsval -= 1                                 # both segments are of the same clock tick
         peer.window = 0
         peer.int(stack(GOOD), back=BACK + 1000)
-        expect("tick", peer.tsval, stamp)
-        expect("INT", peer.ns.counters()["int_received"], 1)
+        expect("tick, INT", (peer.tsval, peer.ns.counters()["int_received"]), (stamp, 1))
         peer.read_all()
         peer.sock.send(b"x" * 700)
-        expect("data", [len(seg.payload) for seg in peer.read_all(0.02)], [700])
+        expect("data", sent(), [b"x" * 700])
         # a probe does not open the window; a separate ACK does
         peer.acked += 700
         peer.window = 0
         peer.send()
         peer.sock.send(b"y" * 300)
-        expect("data", [seg.payload for seg in peer.read_all(0.02) if len(seg.payload) > 1], [])
+        expect("data", sent(), [])
         peer.window = 100
         peer.int(stack(GOOD))
-        expect("data", [seg.payload for seg in peer.read_all(0.02) if len(seg.payload) > 1], [])
+        expect("data", sent(), [])
         peer.send()
-        expect("data", [seg.payload for seg in peer.read_all(0.1) if len(seg.payload) > 1], [b"y" * 300])
+        expect("data", sent(0.1), [b"y" * 300])
 
 
 def test_behind_the_backlog():
@@ -201,8 +173,7 @@ def test_behind_the_backlog():
         peer.read_all()
         got = owner.release()
         acks = [seg.ack for seg in peer.read_all(0.1)]
-        expect("INT", peer.ns.counters()["int_received"], 3)
-        expect("last ACK", acks[-1], peer.seq)
+        expect("INT, last ACK", (peer.ns.counters()["int_received"], acks[-1]), (3, peer.seq))
         expect_in(f"ACKs of the same of {acks}", max(map(acks.count, acks)), 1, 1)
         expect("data", got + len(peer.sock.recv(10000)), 1000 + 4 * 1448)
 
@@ -216,7 +187,7 @@ def test_window_clamp():
         for back in BACK, BACK + 4000:
             before = peer.ns.counters()
             peer.int(stack(GOOD), back=back)
-            expect(f"{clamp}, {back}", moved_int(peer, before), {"int_received": 1})
+            expect(f"{clamp}, {back}", moved(peer.ns, before, "int_"), {"int_received": 1})
 
 
 class Joined(Switched):
@@ -236,29 +207,24 @@ def test_joined():
     if not virtual_time():
         print("# SKIP only a clock that stands still joins them surely")
         return
-    for version in 4, 6:
-        for nr in 2, 3, 16:
-            peer = receiver(version, of=Joined)
-            peer.send(b"", b"data")
-            time.sleep(0.01)
-            peer.read_all()
-            before = peer.ns.counters()
-            dup = peer.ns.snmp("TcpExtTCPDSACKOldSent")
-            whole = stack(GOOD)
-            opts = option(FORWARD, (), SCALE)
-            tick = peer.tsval
-            for i in range(nr):
-                peer.tsval = tick
-                peer.int(whole, opts, BACK + (nr - i) * len(whole))
-            time.sleep(0.01)
-            moved = moved_int(peer, before)
-            echo = peer.echoes()
-            expect(f"{nr} joined", (moved, [[r["hop"] for r in e.records] for e in echo]),
-                   ({"int_received": 1}, [[1, 2]]))
-            expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
-            peer.send(b"", b"end")
-            time.sleep(0.01)
-            expect("data", peer.sock.recv(1000), b"dataend")
+    whole = stack(GOOD)
+    for version, nr in itertools.product((4, 6), (2, 3, 16)):
+        peer = receiver(version, of=Joined)
+        peer.send(b"", b"data")
+        time.sleep(0.01)
+        peer.read_all()
+        before, dup = peer.ns.counters(), peer.ns.snmp("TcpExtTCPDSACKOldSent")
+        tick = peer.tsval
+        for i in range(nr):
+            peer.tsval = tick
+            peer.int(whole, back=BACK + (nr - i) * len(whole))
+        time.sleep(0.01)
+        found = moved(peer.ns, before, "int_"), [[r["hop"] for r in echo.records] for echo in peer.echoes()]
+        expect(f"{nr} joined", found, ({"int_received": 1}, [[1, 2]]))
+        expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
+        peer.send(b"", b"end")
+        time.sleep(0.01)
+        expect("data", peer.sock.recv(1000), b"dataend")
 
 
 def test_without_name():
@@ -270,12 +236,10 @@ def test_without_name():
 
 
 def dropped(packet):
-    """Drop the packet."""
     return []
 
 
 def bleached(packet):
-    """Clear the DSCP."""
     head = bytearray(packet.head)
     if packet.version == 4:
         head[15] &= 3
@@ -286,13 +250,11 @@ def bleached(packet):
 
 
 def stripped(packet):
-    """Remove the options, and clear the DSCP."""
     packet.each(lambda opt: b"\1" * len(opt))
     return bleached(packet)
 
 
 def twice(packet):
-    """Deliver the packet twice."""
     return [packet, packet]
 
 
@@ -332,9 +294,7 @@ def frame(behind, version=4, dscp=DSCP, padding=b"", mtu_fill=0, **how):
 
 
 def test_port_writes():
-    """A port writes each field of its metadata in front of that of the hops before; lengths and
-    checksums change with it, a wrong checksum stays wrong, and nothing else changes.
-    """
+    """A port writes its metadata first, and adapts lengths and checksums; a wrong checksum stays wrong."""
     for version in 4, 6:
         port = FramePort("stamp int int_window 1us")
         at = 14 + (20 if version == 4 else 40) + 32
@@ -370,28 +330,23 @@ def test_port_writes():
 def test_utilization_outlasts_changes():
     """A change does not restart the utilization window unless it changes the port's number or B."""
     port = FramePort("stamp int int_window 1ms limit 1mb", f"rate {MBPS // 10}mbit")
-    data = frame(b"", mtu_fill=1400)
-    changes = (("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "limit", "2mb"),
-               ("ip", "link", "set", "eth0", "mtu", "1600"),
-               ("ip", "link", "set", "eth0", "up"),
-               ("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "rate", f"{MBPS // 5}mbit"))
+    data, at = frame(b"", mtu_fill=1400), 14 + 52 + 16
 
     def busy():
         for one in (data,) * 40 + (frame(stack()),):
             port.send(one)
-        while True:
-            got = port.recv(data[:12])
-            if len(got) < 1000:
-                return HOP.unpack_from(got, 14 + 52 + 16)[5] / ONE
+        while len(got := port.recv(data[:12])) >= 1000:
+            pass
+        return HOP.unpack_from(got, at)[5] / ONE
 
     busy()
-    for change in changes:
+    for change in ("tc qdisc change dev eth0 root hpcc limit 2mb", "ip link set eth0 mtu 1600", "ip link set eth0 up",
+                   f"tc qdisc change dev eth0 root hpcc rate {MBPS // 5}mbit"):
         expect_in("utilization", busy(), 0.1, 1)
         # The utilization of the last whole window stays valid for 1 ms.
-        port.pair.c.run(*change)
-        sent = port.through(frame(stack()))
-        util = HOP.unpack_from(sent, 14 + 52 + 16)[5]
-        expect(f"{' '.join(change)}: known", util > 0, "rate" not in change)
+        port.pair.c.run(*change.split())
+        util = HOP.unpack_from(port.through(frame(stack())), at)[5]
+        expect(f"{change}: known", util > 0, "rate" not in change)
 
 
 def test_port_other_instructions():
@@ -415,25 +370,28 @@ def longest_packet():
             got, how = sock.recvfrom(70000)
             if how[2] != socket.PACKET_OUTGOING and got[:12] == sent[:12]:
                 break
-        expect("length, as it says", (len(got) - 14, struct.unpack_from("!H", got, 16)[0]),
-               (length + grown,) * 2)
-        expect("flags", got[14 + 52 + 4], 0x20 if grown else 0x22)
-        expect("checksum", Segment(got[14:]).csum_ok, True)
+        expect("length, as it says", (len(got) - 14, struct.unpack_from("!H", got, 16)[0]), (length + grown,) * 2)
+        expect("flags, checksum", (got[14 + 52 + 4], Segment(got[14:]).csum_ok), (0x20 if grown else 0x22, True))
+
+
+def full_port(what, sent, flag, at, reason):
+    """A port that writes no metadata sets a flag, and changes only the checksum."""
+    port = FramePort(f"stamp int{what}")
+    got = port.through(sent)
+    expect(f"flag{what}", (got[at:at + 4], got[at + 4], got[at + 5:]), (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
+    expect("checksum, stamped", (Segment(got[14:]).csum_ok, port.stats()["stamped"]), (True, 0))
+    expect(reason, port.stats()["unstamped"][reason] > 0, True)
+    if reason == "full":
+        expect(reason, port.stats()["unstamped"][reason], 1)
 
 
 def test_port_leaves():
     """A packet that the port must not write to leaves unchanged, and is counted by reason."""
     cases = (
-        ("stamp int", frame(stack(version=1)), "no_option"),
-        ("stamp int", frame(stack(kind=2)), "no_option"),
-        ("stamp int", frame(stack(domain=7)), "no_option"),
-        ("stamp int", frame(stack(length=2)), "malformed"),
-        ("stamp int", frame(stack(length=4)), "malformed"),
-        ("stamp int", frame(stack(words=5)), "malformed"),
-        ("stamp int", frame(stack(words=0)), "malformed"),
-        ("stamp int", frame(stack()[:15]), "malformed"),
-        ("stamp int", frame(b""), "malformed"),
-        ("stamp int", frame(stack())[:-1], "malformed"),
+        *(("stamp int", frame(stack(**bad)), "no_option") for bad in ({"version": 1}, {"kind": 2}, {"domain": 7})),
+        *(("stamp int", frame(stack(**bad)), "malformed") for bad in
+          ({"length": 2}, {"length": 4}, {"words": 5}, {"words": 0})),
+        *(("stamp int", sent, "malformed") for sent in (frame(stack()[:15]), frame(b""), frame(stack())[:-1])),
         ("stamp int", frame(stack(), dscp=24), "off"),
         ("stamp int int_dscp 24", frame(stack()), "off"),
         ("stamp tcp", frame(stack()), "no_option"),
@@ -441,28 +399,14 @@ def test_port_leaves():
     )
     leave_unchanged(cases)
     # no hop is left; the MTU is too small; the length exceeds the shim's field
-    for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), \
-            (stack([hop(1)] * 42), 0, 4):
-        for version in 4, 6:
-            sent = frame(behind, version, mtu_fill=fill and fill - (20 if version == 6 else 0))
-            at = 14 + (20 if version == 4 else 40) + 32
-            port = FramePort("stamp int")
-            got = port.through(sent)
-            expect("flag", (got[at:at + 4], got[at + 4], got[at + 5:]),
-                   (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
-            expect("checksum", Segment(got[14:]).csum_ok, True)
-            expect("full", port.stats()["unstamped"]["full"], 1)
+    for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), (stack([hop(1)] * 42), 0, 4):
+        for version, head in (4, 20), (6, 40):
+            sent = frame(behind, version, mtu_fill=fill and fill - (head - 20))
+            full_port("", sent, flag, 14 + head + 32, "full")
     longest_packet()
     # A port with identify off writes no metadata.
     for behind, flag in (stack(), 2), (stack(left=0), 4):
-        sent = frame(behind)
-        port = FramePort("stamp int identify off")
-        got = port.through(sent)
-        at = 14 + 20 + 32
-        expect("flag without a name", (got[at:at + 4], got[at + 4], got[at + 5:]),
-               (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
-        expect("checksum", Segment(got[14:]).csum_ok, True)
-        expect("off, stamped", (port.stats()["unstamped"]["off"] > 0, port.stats()["stamped"]), (True, 0))
+        full_port(" identify off", frame(behind), flag, 14 + 20 + 32, "off")
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
     expect("to the MTU", len(FramePort("stamp int").through(fits)), 1514)
 
@@ -470,24 +414,19 @@ def test_port_leaves():
 def test_port_of_a_vrf():
     """A VRF has no link of its own: its MTU does not limit the length of packets."""
     for length in 1000, 1490:
-        pair = Pair(delay=None)
+        pair = Pair()
         pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
         pair.c.tc("qdisc add dev vrf0 root hpcc stamp int")
         ends = packet_socket(pair.c, "vrf0"), packet_socket(pair.s, "eth0")
         ends[1].settimeout(2)
-        sent = frame(stack(), mtu_fill=length - 52 - 16)
-        ends[0].send(sent)
-        while True:
-            got = ends[1].recv(4096)
-            if got[23:24] == b"\x06":
-                break
+        ends[0].send(frame(stack(), mtu_fill=length - 52 - 16))
+        while (got := ends[1].recv(4096))[23:24] != b"\x06":
+            pass
         expect(f"{length} bytes: what left", got[34:], frame(stack(flags=2), mtu_fill=length - 52 - 16)[34:])
 
 
 def test_captures():
-    """captures/int.pcap, which unit/test_captures.c makes, has the expected bits in each stack;
-    hpcc-carriers.lua reads each field, and tshark accepts the checksums.
-    """
+    """Each stack in captures/int.pcap of unit/test_captures.c is as expected; the dissector reads each field."""
     hops = hop(1, 2, util=ONE // 2), hop(2, 1, 3000, 12500, ONE)
     want = [stack(hops[:0], 2), stack(hops[:1], 1), stack(hops, 0), stack(hops, 0, flags=4)]
     fields = ["tcp.payload", "tcp.checksum.status", "ipv6.tclass.dscp", "intmd.left", "intmd.exceeded", "intmd.mtu",
