@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Programs that collect the statistics of any qdisc find those of hpcc: Flent in the output of tc,
-and node_exporter of Prometheus in netlink.
-"""
+"""Programs that collect statistics of any qdisc find those of hpcc: Flent in tc's output, node_exporter in netlink."""
 
 import contextlib
 import io
@@ -56,8 +54,7 @@ def check(what, found):
     expect_in(f"{what}: waiting", found["backlog_pkts"], 1, HELD)
     expect(f"{what}: bytes sent", found["sent_bytes"], SIZE * found["sent_pkts"])
     expect(f"{what}: bytes waiting", found["backlog_bytes"], SIZE * found["backlog_pkts"])
-    expect(f"{what}: requeues", found["requeues"], 0)
-    expect(f"{what}: overlimits", "overlimits" in found, True)
+    expect(f"{what}: requeues, overlimits", (found["requeues"], "overlimits" in found), (0, True))
 
 
 def test_lines():

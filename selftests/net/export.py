@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """hpccmon export, under UBSan and, in a virtual machine, ASan; tools/grafana."""
 
+import contextlib
 import ctypes
 import http.client
 import os
@@ -18,9 +19,9 @@ from lib.genl import cookie
 from lib.kernel import load, unload, virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import end, program, run, start
-from lib.net import Netns, Pair, same_ends
-from lib.path import MBPS, Path
-from lib.peer import T_NS, Flow, Link
+from lib.net import Netns, crowd, same_ends
+from lib.path import look_while_sending, slow_hop
+from lib.peer import T_NS, Flow, Link, fall_back, measured
 from lib.prometheus import Metrics, dashboard, expressions, rules
 from lib.tcp import pattern, transfer
 
@@ -30,15 +31,23 @@ CLOSED = None
 NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))\n"
 
 
+def content(name):
+    """Return the text of a file."""
+    with open(name, encoding="ascii") as file:
+        return file.read()
+
+
+def mode(name):
+    return oct(os.stat(name).st_mode & 0o777)
+
+
 def textfile(ns, *words, status=0):
     """Return the output of "hpccmon export --textfile"."""
     folder = tempfile.mkdtemp()
     output = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
     expect("output", output, NOT_LOADED if status else "")
-    expect("files", os.listdir(folder), ["hpcc.prom"])
-    expect("mode", oct(os.stat(f"{folder}/hpcc.prom").st_mode & 0o777), "0o644")
-    with open(f"{folder}/hpcc.prom", encoding="ascii") as file:
-        return file.read()
+    expect("files, mode", (os.listdir(folder), mode(f"{folder}/hpcc.prom")), (["hpcc.prom"], "0o644"))
+    return content(f"{folder}/hpcc.prom")
 
 
 def serve(ns, *words):
@@ -51,7 +60,6 @@ def serve(ns, *words):
 
 
 def stop(process):
-    """End the server."""
     process.send_signal(signal.SIGINT)
     end(process, "export")
 
@@ -78,8 +86,10 @@ def answer(sock):
     return response.status, response.headers, response.read().decode()
 
 
-def ask(ns, request="GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", addr="127.0.0.1"):
-    """Send a request. Return the response."""
+GET = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def ask(ns, request=GET + "\r\n", addr="127.0.0.1"):
     sock = client(ns, addr)
     sock.sendall(request.encode("latin-1"))
     found = answer(sock)
@@ -88,9 +98,7 @@ def ask(ns, request="GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", addr="12
 
 
 def test_without_the_module():
-    """Without the module, a file and HTTP show hpcc_up 0, and the server continues when the module
-    is loaded. This test is the first because connections of other tests take minutes to end.
-    """
+    """A file and HTTP show hpcc_up 0. This test is the first: connections of others take minutes to end."""
     program()
     ns = Netns()
     server = serve(ns)
@@ -129,10 +137,7 @@ def test_usage():
 
 def test_textfile_is_whole():
     """A reader of the file sees one whole export; a file that cannot be written remains as it was."""
-    pair = Pair()
-    listener = pair.listen()
-    for _ in range(20):
-        pair.connect(listener)
+    pair, listener, _ = crowd(20)
     folder = tempfile.mkdtemp()
     name = f"{folder}/hpcc.prom"
     run(pair.c, "export", "--flows", "-t", name)
@@ -140,43 +145,37 @@ def test_textfile_is_whole():
         pair.connect(listener)
         run(pair.c, "export", "--flows", "-t", name)
         expect("readers", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
-    with open(name, encoding="ascii") as file:
-        expect("of who comes", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 21)
+    expect("of who comes", len(Metrics(content(name))["hpcc_flow_window_bytes"]), 21)
     before = os.stat(name)
     output = run(pair.c, "export", "--flows", "-t", name, status=NOTHING,
-               preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-                                   resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))))
+                 preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                                     resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))))
     expect("too long", output, f"hpccmon export: {name}: File too large\n")
     expect("the one before", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
-    output = run(pair.c, "export", "-t", f"{folder}/none/x", status=NOTHING)
-    expect("no folder", output, f"hpccmon export: {folder}/none/x: No such file or directory\n")
     output = run(pair.c, "export", "-t", "-", cwd=folder)
     expect("standard output", (Metrics(output).one("hpcc_up"), os.listdir(folder)), (1, ["hpcc.prom"]))
     with open("/dev/full", "w", encoding="ascii") as full:
         expect("full disk", run(pair.c, "export", "-t", "-", stdout=full, status=NOTHING),
                "hpccmon export: cannot write: No space left on device\n")
     os.mkdir(f"{folder}/dir")
-    output = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
-    expect("a folder", (output, sorted(os.listdir(folder))),
-           (f"hpccmon export: {folder}/dir: it is there, and no regular file\n", ["dir", "hpcc.prom"]))
     os.symlink("/dev/null", f"{folder}/link")
-    output = run(pair.c, "export", "-t", f"{folder}/link", status=NOTHING)
-    expect("a device", (output, os.path.islink(f"{folder}/link")),
-           (f"hpccmon export: {folder}/link: it is there, and no regular file\n", True))
+    for what, wrong in ("none/x", "No such file or directory"), ("dir", "it is there, and no regular file"), \
+            ("link", "it is there, and no regular file"):
+        expect(what, run(pair.c, "export", "-t", f"{folder}/{what}", status=NOTHING),
+               f"hpccmon export: {folder}/{what}: {wrong}\n")
+    expect("what is there", (sorted(os.listdir(folder)), os.path.islink(f"{folder}/link")),
+           (["dir", "hpcc.prom", "link"], True))
     mask = os.umask(0o077)
     run(pair.c, "export", "-t", name)
     os.umask(mask)
-    expect("umask", oct(os.stat(name).st_mode & 0o777), "0o600")
+    expect("umask", mode(name), "0o600")
 
 
 def test_same_as_netlink():
     """The exported values are those of netlink."""
     program()
     for version in 4, 6:
-        flow = Flow(version=version)
-        link = Link()
-        for _ in range(3):
-            flow.round(link.step(9000, 0.8, 0.25))
+        flow, link, _ = measured(3, 0.8, 0.25, version=version)
         flow.round(link.step(-9100))
         before = flow.ns.counters()
         metrics = Metrics(textfile(flow.ns, "--flows"))
@@ -193,22 +192,22 @@ def test_same_as_netlink():
             expect(name, round(metrics.one(f"hpcc_flow_{name}", **who), 8), round(value, 8))
         expect("hop", metrics.labels("hpcc_flow_hop_bottleneck"), [who | {"hop": "1"}])
         expect("info", metrics.labels("hpcc_flow_info"), [who | {"mode": want["mode"], "fell_back": "none"}])
-        expect("ignored", {labels["reason"]: metrics.one("hpcc_flow_telemetry_ignored_total", **labels)
-                           for labels in metrics.labels("hpcc_flow_telemetry_ignored_total")},
+        name = "hpcc_flow_telemetry_ignored_total"
+        expect("ignored", {labels["reason"]: metrics.one(name, **labels) for labels in metrics.labels(name)},
                {"malformed": 0, "bad_hop": 0, "ts_back": 1, "tx_excess": 0})
-        for mode in "telemetry", "ignoring", "classic", "doubting":
-            expect(mode, metrics.one("hpcc_flows", mode=mode), want["mode"] == mode)
+        for name in "telemetry", "ignoring", "classic", "doubting":
+            expect(name, metrics.one("hpcc_flows", mode=name), want["mode"] == name)
         # In real time hpccmon may start so late that the flow is idle by then.
         if virtual_time():
             expect("sums", [metrics.one(f"hpcc_flows_{name}_sum") for name in ("window_bytes", "rate_bytes_per_second")],
                    [want["w"], want["r"]])
-            least = min(float(labels["le"]) for labels in metrics.labels("hpcc_flows_utilization_ratio_bucket")
-                        if metrics.one("hpcc_flows_utilization_ratio_bucket", **labels))
+            name = "hpcc_flows_utilization_ratio_bucket"
+            least = min(float(labels["le"]) for labels in metrics.labels(name) if metrics.one(name, **labels))
             expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
         time.sleep(0.2 + 80e-9 * T_NS)
-        expect("once it is idle", Metrics(textfile(flow.ns)).one("hpcc_flows_window_bytes_count"), 0)
-        expect("without --flows", [name for name in Metrics(textfile(flow.ns)) if name.startswith("hpcc_flow_")],
-               ["hpcc_flow_limit_total"])
+        metrics = Metrics(textfile(flow.ns))
+        expect("once it is idle", metrics.one("hpcc_flows_window_bytes_count"), 0)
+        expect("without --flows", [name for name in metrics if name.startswith("hpcc_flow_")], ["hpcc_flow_limit_total"])
 
 
 def test_same_ends():
@@ -221,14 +220,11 @@ def test_same_ends():
 
 def test_many_flows():
     """Only as many flows have series as --flows allows: flows that fell back first, then always the same ones."""
-    pair = Pair(6)
-    listener = pair.listen()
-    for _ in range(300):
-        pair.connect(listener)
+    pair, listener, _ = crowd(300, 6)
     few, all_of_them = (Metrics(textfile(pair.c, f"--flows={nr}")) for nr in (10, 1000))
     for metrics, nr in (few, 10), (all_of_them, 300):
-        expect("flows", metrics.one("hpcc_flows", mode="telemetry"), 300)
-        expect("omitted", metrics.one("hpcc_flows_omitted"), 300 - nr)
+        expect("flows, omitted", (metrics.one("hpcc_flows", mode="telemetry"), metrics.one("hpcc_flows_omitted")),
+               (300, 300 - nr))
         expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
         expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
                           and name not in ("hpcc_flow_telemetry_ignored_total", "hpcc_flow_limit_total")}, {nr})
@@ -241,16 +237,12 @@ def test_many_flows():
     expect("the same", Metrics(textfile(pair.c, "--flows=10")).labels("hpcc_flow_window_bytes"), known)
 
 
-def fall_back(flow):
+def fallen_back(flow):
     """Let a flow fall back. Return it."""
     flow.run()
     flow.echo(Link().step(9000, 0.8))
-    for _ in range(200):
-        flow.run()
-        flow.send()
-        if flow.ns.flow(flow.sock)["mode"] == "classic":
-            return flow
-    raise AssertionError("it does not fall back")
+    fall_back(flow)
+    return flow
 
 
 def test_fallback():
@@ -258,12 +250,11 @@ def test_fallback():
     flow = Flow()
     flow.ns.listen("127.0.0.1")
     flow.ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
-    others = []
     for _ in range(30):
-        others.append(flow.ns.socket())
-        others[-1].connect(("127.0.0.1", 5000))
-        cookie(others[-1])
-    fall_back(flow)
+        sock = flow.ns.socket()
+        sock.connect(("127.0.0.1", 5000))
+        cookie(sock)
+    fallen_back(flow)
     expect("the oldest", min(flow.ns.dump(), key=lambda flow: flow["cookie"])["mode"], "telemetry")
     metrics = Metrics(textfile(flow.ns, "--flows=1"))
     expect("flow", [(labels["mode"], labels["fell_back"]) for labels in metrics.labels("hpcc_flow_info")],
@@ -274,29 +265,26 @@ def test_fallback():
 
 def test_http():
     """The server answers GET /metrics over IPv4 and IPv6; it refuses all other requests."""
-    flow = Flow()
-    flow.round(Link().step(9000, 0.8))
+    flow, _, _ = measured(1, 0.8)
     # From 1.0 on, libmicrohttpd closes a connection without an answer if a request is not HTTP.
     library = ctypes.CDLL("libmicrohttpd.so.12").MHD_get_version
     library.restype = ctypes.c_char_p
-    old = library().startswith(b"0.")
+    old, local = library().startswith(b"0."), " HTTP/1.1\r\nHost: localhost\r\n"
     for addr, words in ("127.0.0.1", ()), ("::1", ("--listen", f"[::1]:{PORT}")), ("127.0.0.1", ("-l", f"0.0.0.0:{PORT}")):
         server = serve(flow.ns, "--flows", *words)
         status, headers, text = ask(flow.ns, addr=addr)
         expect("status", (status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
         expect("flows, without the server's own", len(Metrics(text)["hpcc_flow_window_bytes"]), 1)
-        for request, want in (("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 404), ("GET /metrics/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
-                              ("GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
-                              ("GET /metrics HTTP/1.0\r\n\r\n", 200), ("GET /metrics HTTP/1.1\r\n\r\n", 400),
-                              ("GET /../metrics HTTP/1.0\r\n\r\n", 404),
-                              ("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx", 405),
-                              ("DELETE /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
-                              ("POST /x HTTP/1.0\r\n\r\n", 404), ("\1\2 \3\r\n\r\n", 400 if old else CLOSED),
-                              ("GET /metrics\r\n\r\n", 400), ("GET /metrics HTTP/1.1\r\nHost x\r\n\r\n", 400),
-                              ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400)):
-            status, headers, text = ask(flow.ns, request, addr)
-            expect(request, (status, headers.get("Connection")), (want, want and "close"))
-            expect("allowed", headers.get("Allow"), "GET" if want == 405 else None)
+        for request, want in ((f"GET /{local}", 404), (f"GET /metrics/{local}", 404), (f"GET /metrics?x=1{local}", 200),
+                              ("GET /metrics HTTP/1.0\r\n", 200), ("GET /metrics HTTP/1.1\r\n", 400),
+                              ("GET /../metrics HTTP/1.0\r\n", 404), ("\1\2 \3\r\n", 400 if old else CLOSED),
+                              (f"POST /metrics{local}Content-Length: 1\r\n\r\nx", 405), (f"DELETE /metrics{local}", 405),
+                              ("POST /x HTTP/1.0\r\n", 404), ("GET /metrics\r\n", 400),
+                              ("GET /metrics HTTP/1.1\r\nHost x\r\n", 400), (f"{GET}Content-Length: x\r\n", 400)):
+            request += "" if request.endswith("x") else "\r\n"
+            status, headers, _ = ask(flow.ns, request, addr)
+            expect(request, (status, headers.get("Connection"), headers.get("Allow")),
+                   (want, want and "close", "GET" if want == 405 else None))
         stop(server)
     with flow.ns, socket.socket() as sock:
         server = serve(flow.ns)
@@ -305,7 +293,6 @@ def test_http():
 
 
 def memory_kb(process):
-    """Return the server's memory in KB."""
     with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
         return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
 
@@ -314,29 +301,27 @@ def test_host():
     """The server refuses requests whose Host is not a name of this host: web pages can invent such names."""
     flow = Flow()
 
-    def status(host, addr="127.0.0.1", path="/metrics"):
-        return ask(flow.ns, f"GET {path} HTTP/1.1\r\nHost:{host}\r\n\r\n", addr)[0]
+    def check(words, addr, names, wanted):
+        server = serve(flow.ns, *words)
+        for hosts, want in zip(names, wanted):
+            for host in hosts:
+                expect(host, ask(flow.ns, f"GET /metrics HTTP/1.1\r\nHost:{host}\r\n\r\n", addr)[0], want)
+                if want == 403 and not words:
+                    expect(f"{host}, /", ask(flow.ns, f"GET / HTTP/1.1\r\nHost:{host}\r\n\r\n", addr)[0], want)
+        stop(server)
 
     ours = " localhost", "localhost:4722", " LocalHost:80", " 127.0.0.1", " 127.0.0.1:4722", " 127.9.9.9", " [::1]:4722"
-    foreign = (" evil.example", " evil.example:4722", " localhost.evil.example", " localhos", " localhost:1:2.evil", " 192.0.2.1",
-               " 192.0.2.1:4722", " [2001:db8::1]", " 127.0.0.1.evil.example", " [::1].evil.example", " :4722", "", " h", " ,")
-    server = serve(flow.ns)
-    for host in ours:
-        expect(host, status(host), 200)
-    for host in foreign:
-        expect(host, (status(host), status(host, path="/")), (403, 403))
-    stop(server)
-    server = serve(flow.ns, "-l", f"0.0.0.0:{PORT}", "--host", "h1,h1.example,192.0.2.1")
-    for host in *ours, " h1", " H1.Example:4722", " 192.0.2.1:80", f" {flow.kernel}:1":
-        expect(host, status(host, flow.kernel), 200)
-    for host in *set(foreign) - {" 192.0.2.1", " 192.0.2.1:4722"}, " h1,h1.example", " h1.exampl", " example":
-        expect(host, status(host, flow.kernel), 403)
-    expect("another of its addresses", status(f" {flow.kernel}"), 403)
-    stop(server)
-    server = serve(flow.ns, "-l", f"[::1]:{PORT}", "--host", "2001:db8::7")
-    for host, want in (" [2001:db8::7]:80", 200), (" [2001:db8::8]:80", 403), (" [::1]", 200):
-        expect(host, status(host, "::1"), want)
-    stop(server)
+    more = " 192.0.2.1", " 192.0.2.1:4722"
+    foreign = (" evil.example", " evil.example:4722", " localhost.evil.example", " localhos", " localhost:1:2.evil",
+               " [2001:db8::1]", " 127.0.0.1.evil.example", " [::1].evil.example", " :4722", "", " h", " ,")
+    check((), "127.0.0.1", (ours, more + foreign), (200, 403))
+    words = "-l", f"0.0.0.0:{PORT}", "--host", "h1,h1.example,192.0.2.1"
+    check(words, flow.kernel, ((*ours, *more, " h1", " H1.Example:4722", " 192.0.2.1:80", f" {flow.kernel}:1"),
+                               (*foreign, " h1,h1.example", " h1.exampl", " example")), (200, 403))
+    # another of its addresses
+    check(words, "127.0.0.1", ([f" {flow.kernel}"],), (403,))
+    check(("-l", f"[::1]:{PORT}", "--host", "2001:db8::7"), "::1",
+          ([" [2001:db8::7]:80", " [::1]"], [" [2001:db8::8]:80"]), (200, 403))
 
 
 def test_held_clients():
@@ -346,15 +331,13 @@ def test_held_clients():
     held = [client(ns) for _ in range(8)]
     served = 0
     for _ in range(40):
-        try:
+        with contextlib.suppress(OSError):
             served += ask(ns)[0] == 200
-        except OSError:
-            pass
     expect("served", served, 40)
     # One slot is enough for clients that come one at a time.
     expect("ended", [bool(ended(sock)) for sock in held], [True] + [False] * 7)
     # A client that has sent a request is closed only after all clients that have not.
-    held[7].sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    held[7].sendall(f"{GET}\r\n".encode())
     for _ in range(100):
         idle = client(ns)
     expect("answer", answer(held[7])[0], 200)
@@ -363,7 +346,6 @@ def test_held_clients():
 
 
 def ended(sock):
-    """Return whether the server has closed a connection."""
     sock.settimeout(0.2)
     try:
         return not sock.recv(1)
@@ -391,30 +373,27 @@ def until_ended(others, payload):
 def test_hostile_clients():
     """Clients that send slowly or too much, or do not read, cost little memory, and are closed after 10 s."""
     need_virtual_time()
-    pair = Pair()
-    listener = pair.listen()
-    for _ in range(300):
-        pair.connect(listener)
+    ns = crowd(300)[0].c
     # A small MTU limits the size of segments, and thus the memory of socket buffers.
-    pair.c.ip("link set lo mtu 1500")
-    server = serve(pair.c, "--flows=1000")
-    expect("size", len(ask(pair.c)[2]) > 300000, True)
+    ns.ip("link set lo mtu 1500")
+    server = serve(ns, "--flows=1000")
+    expect("size", len(ask(ns)[2]) > 300000, True)
     before = memory_kb(server)
     # These clients send a byte each second.
-    expect_in("time", until_ended([client(pair.c) for _ in range(8)], b"G"), 9, 13)
+    expect_in("time", until_ended([client(ns) for _ in range(8)], b"G"), 9, 13)
     # This client sends too much.
-    expect("long header", ask(pair.c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + "x" * 100000 + "\r\n\r\n")[0] in (413, 431), True)
+    expect("long header", ask(ns, f"{GET}X: {'x' * 100000}\r\n\r\n")[0] in (413, 431), True)
     # These clients send a request and do not read the answer.
-    deaf = [client(pair.c, room=4096) for _ in range(8)]
+    deaf = [client(ns, room=4096) for _ in range(8)]
     for sock in deaf:
-        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    expect("status", ask(pair.c)[0], 200)
+        sock.sendall(f"{GET}\r\n".encode())
+    expect("status", ask(ns)[0], 200)
     expect_in("time", until_ended(deaf, b"x"), 9, 14)
     for _ in range(300):
-        sock = client(pair.c)
-        sock.sendall(b"GET /metrics HTTP/1.1\r\nHo")
+        sock = client(ns)
+        sock.sendall(GET[:-12].encode())
         sock.close()
-        expect("status", ask(pair.c)[0], 200)
+        expect("status", ask(ns)[0], 200)
     print(f"# {before} KB of memory, then {memory_kb(server)}")
     expect_in("memory", memory_kb(server), 0, before + 8000)
     stop(server)
@@ -422,32 +401,23 @@ def test_hostile_clients():
 
 def scenario():
     """Return the export of a busy path with a slow second hop, and that of a flow that fell back."""
-    path = Path(switches=3)
-    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
-    ends = path.connect()
+    path, ends = slow_hop()
     transfer((*ends, pattern(500000)))
-    calls, found = [], []
-
-    def look():
-        calls.append(0)
-        if len(calls) % 60 == 0:
-            found.append(textfile(path.a, "--flows", "--names"))
-
-    transfer((*ends, pattern(2000000)), each=look)
-    return found[-1], textfile(fall_back(Flow()).ns, "--flows")
+    found = look_while_sending(ends, 2000000, 60, lambda: textfile(path.a, "--flows", "--names"))
+    return found[-1], textfile(fallen_back(Flow()).ns, "--flows")
 
 
 def test_dashboard():
     """Each metric and label of the dashboard is in the export."""
     need_virtual_time()
     busy, fell_back = map(Metrics, scenario())
-    expect("links", sorted((labels["hop"], labels["node"], labels["port"])
-                           for labels in busy.labels("hpcc_flow_hop_utilization_ratio")),
+    hops = busy.labels("hpcc_flow_hop_utilization_ratio")
+    expect("links", sorted((labels["hop"], labels["node"], labels["port"]) for labels in hops),
            [("1", "1", "2"), ("2", "2", "2"), ("3", "3", "2")])
-    expect("holds", [labels["node"] for key, labels in
-                     zip(busy["hpcc_flow_hop_bottleneck"].values(), busy.labels("hpcc_flow_hop_bottleneck")) if key], ["2"])
-    expect("fell back", fell_back.one("hpcc_flow_info", mode="classic"), 1)
-    expect("of before", "hpcc_flow_utilization_ratio" in fell_back, False)
+    holds = "hpcc_flow_hop_bottleneck"
+    expect("holds", [labels["node"] for key, labels in zip(busy[holds].values(), busy.labels(holds)) if key], ["2"])
+    expect("fell back, of before", (fell_back.one("hpcc_flow_info", mode="classic"),
+                                    "hpcc_flow_utilization_ratio" in fell_back), (1, False))
     names = set()
     for title, expr in expressions():
         of_panel = set(re.findall(r"hpcc_\w+", expr))
@@ -457,7 +427,7 @@ def test_dashboard():
         used = re.findall(r"by \((.*?)\)", expr) + re.findall(r'(\w+)(?:=~|!=|=)"', expr)
         expect(f"{title}: labels", {label for group in used for label in group.split(", ")} - known, set())
     print(f"# {len(names)} metrics in {len(expressions())} expressions")
-    panels = [panel for panel in dashboard()["panels"]]
+    panels = dashboard()["panels"]
     expect("ids", len({panel["id"] for panel in panels}), len(panels))
     taken = [(x, y) for panel in panels for at in [panel["gridPos"]]
              for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
@@ -485,14 +455,12 @@ if not shutil.which("promtool"):
 
 def test_names():
     """--names requests the identities of links; a user without the right gets one message, and all other metrics."""
-    ns = Netns()
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
-    process = start(ns, "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
+    process = start(Netns(), "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
     _, wrong = process.communicate(timeout=60)
     expect("output", (process.returncode, wrong), (0, "without names of links: the names of links require CAP_NET_ADMIN\n"))
-    with open(f"{folder}/x.prom", encoding="ascii") as file:
-        expect("up", Metrics(file.read()).one("hpcc_up"), 1)
+    expect("up", Metrics(content(f"{folder}/x.prom")).one("hpcc_up"), 1)
 
 
 main(modules=["sch_hpcc"])

@@ -12,31 +12,32 @@ import termios
 import time
 import pathlib
 
-from lib.genl import Family, cookie
+from lib.genl import cookie
 from lib.kernel import TOP, load, unload
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
-from lib.monitor import HEAD, Screen, end, listen, program, recorded, run, run_json, start
-from lib.net import Netns, Pair, meet
+from lib.monitor import (HEAD, Screen, end, interrupt, listen, program, recorded, run, run_json,
+                         show, start)
+from lib.net import Netns, Pair, crowd, meet
 from lib.packet import ECHO, option
-from lib.path import MBPS, Path, get_links, get_routes
-from lib.peer import Flow, Link
+from lib.path import MBPS, Path, get_links, get_routes, look_while_sending, slow_hop
+from lib.peer import Flow, Link, fall_back, measured, rounds
 from lib.tcp import pattern, transfer
 
 USAGE, NOTHING = 2, 1
 NO_RECORD = "no record has arrived yet, for instance because this end only receives: W has its initial value"
 
 
+NO_HPCC = "the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))"
+
+
 def test_unload():
-    """If the module is not loaded, hpccmon prints how to load it. This test runs first, because the connections of
-    other tests take minutes to end.
-    """
+    """Without the module, hpccmon prints how to load it. First test: connections of others end after minutes."""
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)
     output = run(ns, "flow", status=NOTHING)
     load(ns)
-    expect("output", output, "hpccmon flow: the kernel does not know hpcc here: modprobe tcp_hpcc "
-           "(tcp_hpcc(7))\n")
+    expect("output", output, f"hpccmon flow: {NO_HPCC}\n")
 
 
 def test_module_goes():
@@ -71,9 +72,8 @@ def test_record_while_the_module_goes():
     expect("unload", unload(ns, 100), True)
     output = end(recorder, "record", NOTHING)
     load(ns)
-    expect("output", output, "hpccmon record: the kernel does not know hpcc here: modprobe tcp_hpcc "
-           "(tcp_hpcc(7)); what was recorded is whole\n")
-    expect("lines", recorded(name), [])
+    expect("output, lines", (output, recorded(name)),
+           (f"hpccmon record: {NO_HPCC}; what was recorded is whole\n", []))
 
 
 def test_usage():
@@ -133,38 +133,27 @@ def test_usage():
 def test_slow_hop():
     """The hop with the largest u' limits W: "holds" is this hop, and the line "why" names it."""
     need_virtual_time()
-    path = Path(switches=3)
-    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
-    ends = path.connect()
+    path, ends = slow_hop()
     path.a.ask()
     for _ in range(3):
         transfer((*ends, pattern(1000000)))
         path.a.paths()
-    calls, found = [], []
-
-    def look():
-        calls.append(0)
-        if len(calls) % 60 == 0:
-            found.append(run_json(path.a, "flow")[0])
-
-    transfer((*ends, pattern(3000000)), each=look)
-    print(f"# {len(calls)} calls", *(f"{one['U']:.2f}" for one in found))
+    found = look_while_sending(ends, 3000000, 60, lambda: run_json(path.a, "flow")[0])
+    print("#", *(f"{one['U']:.2f}" for one in found))
     flow = found[-1]
     expect("holds", {one["holds"] for one in found}, {2})
     # U oscillates around eta.
     names_it = sum(one["why"].startswith("hop 2 (u' ") for one in found)
     expect_in("why", names_it, len(found) // 2, len(found))
     expect_in("u'", flow["hops"][1]["u"], 0.8, 1.3)
-    expect("names", [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in flow["hops"]],
-           [(i, i, 2, MBPS * 1000000 // (4 if i == 2 else 1)) for i in (1, 2, 3)])
-    text = run(path.a, "flow")
-    print("".join(f"# {line}\n" for line in text.splitlines()))
-    lines = text.splitlines()
+    expect("names", links_of(flow), [(i, i, 2, MBPS * 1000000 // (4 if i == 2 else 1)) for i in (1, 2, 3)])
+    lines = run(path.a, "flow").splitlines()
+    show(lines)
     expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
     names = [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]]
     expect("named", [line.split()[-3:] for line in lines[-3:]], names)
     lines = run(path.a, "path", path.addr[1]).splitlines()
-    print("".join(f"# {line}\n" for line in lines))
+    show(lines)
     expect("path", [line.split()[-3:] for line in lines[-3:]], names)
 
 
@@ -173,16 +162,14 @@ CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
 
 def test_what_came():
     """hpccmon shows the number of options received, and of those that were ignored, by reason."""
-    flow = Flow()
-    link = Link()
+    flow, link = Flow(), Link()
 
     def line():
         found, = (line for line in run(flow.ns, "flow").splitlines() if " options" in line)
         return found
 
     expect("at first", line(), "  telemetry: 0 options")
-    for _ in range(3):
-        flow.round(link.step(9000, 0.5))
+    rounds(3, flow, link, 0.5)
     expect("three", line(), "  telemetry: 3 options")
     flow.send(option(ECHO)[:1] + b"\x05\x20\x10\0")
     link.hop = 2
@@ -194,8 +181,7 @@ def test_what_came():
     print("#", line())
     expect("four reasons", line().partition("; ")[2],
            "ignored: 1 malformed, 1 of no hop, 1 with ts back, 1 with too much tx")
-    want, = Family(flow.ns, "hpcc").dump("flow-get")
-    got, = run_json(flow.ns, "flow")
+    (want,), (got,) = flow.ns.dump(), run_json(flow.ns, "flow")
     expect("json", [got[name] for name in CAME], [want[name.replace("_", "-")] for name in CAME])
     expect("ignored", [got[name] for name in CAME[1:]], [1] * 4)
 
@@ -203,16 +189,11 @@ def test_what_came():
 def test_same_as_netlink():
     """The values of "hpccmon flow" are those of netlink."""
     for version in 4, 6:
-        flow = Flow(version=version)
-        link = Link()
-        for _ in range(3):
-            flow.round(link.step(9000, 0.8, 0.25))
-        want, = Family(flow.ns, "hpcc").dump("flow-get")
-        got, = run_json(flow.ns, "flow")
-        expect("who", [got[name] for name in ("laddr", "lport", "raddr", "rport", "cookie")],
-               [want[name] for name in ("laddr", "lport", "raddr", "rport", "cookie")])
-        expect("W", [got[name] for name in ("W", "Wc", "W_init", "T_ns", "incStage", "mode")],
-               [want[name] for name in ("w", "wc", "w-init", "t", "inc-stage", "mode")])
+        flow, _, _ = measured(3, 0.8, 0.25, version=version)
+        (want,), (got,) = flow.ns.dump(), run_json(flow.ns, "flow")
+        names = {name: name for name in ("laddr", "lport", "raddr", "rport", "cookie", "mode")} | {
+            "W": "w", "Wc": "wc", "W_init": "w-init", "T_ns": "t", "incStage": "inc-stage"}
+        expect("who, W", [got[name] for name in names], [want[name] for name in names.values()])
         expect("U", [round(got[name] * 2**24) for name in ("U", "eta")], [want["u"], want["eta"]])
         expect("R", got["R_bps"], 8 * want["r"])
         hop, = got["hops"]
@@ -233,28 +214,22 @@ def test_other_users():
 
 def test_which_flows():
     """Addresses, ports and cookies select flows; if no flow matches, the exit status is 1."""
-    pair = Pair(6)
-    listener = pair.listen()
-    ends = [pair.connect(listener) for _ in range(5)]
+    pair, _, ends = crowd(5, 6)
     ports = [client.getsockname()[1] for client, _ in ends]
     here, there = pair.addr
 
     def found(*words):
         return sorted(flow["lport"] for flow in run_json(pair.c, "flow", *words))
 
-    expect("all", found(), sorted(ports))
-    expect("all to a port", found(":5000"), sorted(ports))
-    expect("all to an end", found(f"[{there}]:5000"), sorted(ports))
-    expect("from a host", found(here), sorted(ports))
-    expect("from a host to it", found(here, there), sorted(ports))
+    for words in [], [":5000"], [f"[{there}]:5000"], [here], [here, there]:
+        expect(f"all, {words}", found(*words), sorted(ports))
     number = cookie(ends[1][0])
     for words in ([f":{ports[1]}"], [f"[{here}]:{ports[1]}"], [f"[{here}]:{ports[1]}", there],
                   [str(number)], [hex(number)], [f":{ports[1]}", ":5000"]):
         expect(f"{words}", found(*words), [ports[1]])
     for words, name in (([there, here], f"{there} to {here}"), ([":5000", there], f":5000 to {there}"),
                         (["10.0.0.1"], "10.0.0.1"), (["99999999"], "cookie 99999999")):
-        expect(f"{words}", run(pair.c, "flow", *words, status=NOTHING),
-               f"hpccmon flow: no flow of {name} runs hpcc here\n")
+        expect(f"{words}", run(pair.c, "flow", *words, status=NOTHING), f"hpccmon flow: no flow of {name} runs hpcc here\n")
     expect("elsewhere", run(Netns(), "flow", status=NOTHING), "hpccmon flow: no flow runs hpcc here\n")
     with open("/dev/full", "w", encoding="ascii") as full:
         expect("full disk", run(pair.c, "flow", stdout=full, status=NOTHING),
@@ -263,17 +238,13 @@ def test_which_flows():
 
 def test_flows_come_and_go():
     """If flows end during a dump, each of the other flows is still shown once."""
-    pair = Pair(6)
-    listener = pair.listen()
-    staying = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(100))
-    fleeting = []
+    pair, listener, ends = crowd(100, 6)
+    staying, fleeting = sorted(client.getsockname()[1] for client, _ in ends), []
     for _ in range(6):
-        asking = [start(pair.c, *words) for words in (["flow", "--json", ":5000"], ["top", "--json"],
-                                                      ["top", "--once"])]
+        asking = [start(pair.c, *words) for words in (["flow", "--json", ":5000"], ["top", "--json"], ["top", "--once"])]
         for _ in range(10):
-            for client, server in fleeting:
-                client.close()
-                server.close()
+            for sock in sum(fleeting, ()):
+                sock.close()
             fleeting = [pair.connect(listener) for _ in range(5)]
         for process in asking[:2]:
             ports = [flow["lport"] for flow in json.loads(end(process, "flow"))]
@@ -281,13 +252,12 @@ def test_flows_come_and_go():
             expect("those that stay", sorted(set(ports) & set(staying)), staying)
         rows = end(asking[2], "top").splitlines()
         expect("columns", {row.split()[2] for row in rows}, {"MODE", "telemetry"})
-    client, server = pair.connect(listener)
-    port = client.getsockname()[1]
-    client.close()
-    server.close()
+    ends = pair.connect(listener)
+    port = ends[0].getsockname()[1]
+    for sock in ends:
+        sock.close()
     time.sleep(0.1)
-    expect("ended", run(pair.c, "flow", f":{port}", status=NOTHING),
-           f"hpccmon flow: no flow of :{port} runs hpcc here\n")
+    expect("ended", run(pair.c, "flow", f":{port}", status=NOTHING), f"hpccmon flow: no flow of :{port} runs hpcc here\n")
 
 
 def test_namespace_goes():
@@ -325,36 +295,26 @@ def any_time(why):
 
 def test_why():
     """The line "why" shows what limits W."""
-    flow = Flow()
+    flow, link = Flow(), Link()
     why = lambda: run_json(flow.ns, "flow")[0]["why"]
     expect("at first", why(), NO_RECORD)
-    link = Link()
-    flow.round(link.step(9000, 0.3))
-    for _ in range(10):
-        flow.round(link.step(9000, 0.3))
+    rounds(11, flow, link, 0.3)
     expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the application, the receiver's "
            "window or a link that does not stamp limits the flow")
-    for _ in range(10):
-        flow.round(link.step(9000, 1, 0.5))
+    rounds(10, flow, link, 1, 0.5)
     expect("full", re.sub(r"queue \S+ \S+s\)", "", any_time(why())),
            "hop 1 (u' 1.50,  limits W: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
-    for _ in range(200):
-        flow.run()
-        flow.send()
-        if flow.flow()["mode"] == "classic":
-            break
+    fall_back(flow)
     expect("silence", why(), "classic: telemetry stopped (silence); Reno sets the window, not W, until a record arrives")
 
 
 def test_why_unmeasured():
     """A hop with only one record has no u': it does not limit W, although U is 1."""
     program()
-    flow = Flow()
-    flow.round(Link().step(9000, 0.3))
+    flow, _, _ = measured(1, 0.3)
     got, = run_json(flow.ns, "flow")
     expect("U, u'", (got["U"], [hop["u"] for hop in got["hops"]]), (1, [0]))
-    expect("why", got["why"], "no link has been measured since the flow began or its path changed: "
-           "W is unchanged")
+    expect("why", got["why"], "no link has been measured since the flow began or its path changed: W is unchanged")
 
 
 def test_why_receiver():
@@ -362,17 +322,8 @@ def test_why_receiver():
     need_virtual_time()
     program()
     # With maxStage 0 a W of a few segments oscillates, and hop 1 is busier than hop 2 now and then.
-    path = Path(switches=2, where=1, max_stage=5)
-    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
-    ends = path.connect()
-    calls, found = [], []
-
-    def look():
-        calls.append(0)
-        if len(calls) % 100 == 0:
-            found.append(run_json(path.a, "flow")[0])
-
-    transfer((*ends, pattern(3000000)), each=look)
+    path, ends = slow_hop(2, where=1, max_stage=5)
+    found = look_while_sending(ends, 3000000, 100, lambda: run_json(path.a, "flow")[0])
     print("#", [(one["receiver"], one["why"]) for one in found])
     shown = [one for one in found if one["receiver"]]
     expect_in("looks", len(shown), 1, len(found))
@@ -385,26 +336,20 @@ def test_why_law():
     """The form of the window law in the line "why" is the one that W follows."""
     program()
     for max_stage, below in (5, "W grows by W_ai"), (0, "W = Wc / (U/eta)"):
-        flow = Flow(max_stage=max_stage)
-        link = Link()
-        for _ in range(6):
-            flow.round(link.step(9000, 1, 0.02))
+        flow, link, _ = measured(6, 1, 0.02, max_stage=max_stage)
         for _ in range(20):
             flow.round(link.step(9000, 0.9))
             got, = run_json(flow.ns, "flow")
             if got["incStage"] < max(max_stage, 1):
                 break
-        expect("U", round(got["U"], 2), 0.9)
-        expect("maxStage", got["maxStage"], max_stage)
+        expect("U, maxStage", (round(got["U"], 2), got["maxStage"]), (0.9, max_stage))
         expect("below eta", any_time(got["why"]),
                f"hop 1 (u' 0.90) limits W: U 0.90 is just below eta 0.95: {below}")
-        for _ in range(4):
-            flow.round(link.step(9000, 1, 1000))
+        rounds(4, flow, link, 1, 1000)
         # at W_min segments are rare
         flow.echo(link.step(9000, 1, 1000))
         got, = run_json(flow.ns, "flow")
-        expect("W", got["W"], got["W_min"])
-        expect("W_min", got["why"].split(": ")[-1], "W is W_min, the least")
+        expect("W, W_min", (got["W"], got["why"].split(": ")[-1]), (got["W_min"], "W is W_min, the least"))
 
 
 def test_events():
@@ -412,29 +357,22 @@ def test_events():
     flow = Flow()
     listener, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
     text = listen(flow.ns, f":{flow.lport}")
-    flow.round(Link().step(9000, 0.8))
-    flow.round(Link(tag=2).step(9000, 0.8))
-    for _ in range(200):
-        flow.run()
-        flow.send()
-        if flow.flow()["mode"] == "classic":
-            break
+    for tag in 1, 2:
+        flow.round(Link(tag=tag).step(9000, 0.8))
+    fall_back(flow)
     link = Link(tag=2)
     for _ in range(100):
         flow.round(link.step(9000, 0.5))
-        if flow.flow()["mode"] == "telemetry":
+        if flow.cc() == "hpcc":
             break
     shown = [json.loads(line) for line in end(listener, "events").splitlines()]
     expect("shown", [(one["event"], one["fell_back"], one["cookie"], one["missed"]) for one in shown],
-           [("path", "none", cookie(flow.sock), 0), ("fallback", "silence", cookie(flow.sock), 0),
-            ("return", "silence", cookie(flow.sock), 0)])
+           [(*what, cookie(flow.sock), 0) for what in (("path", "none"), ("fallback", "silence"), ("return", "silence"))])
     time.sleep(0.1)
     for process, nr in (other, 0), (text, 3):
-        process.send_signal(signal.SIGINT)
-        output, wrong = process.communicate(timeout=60)
-        print("".join(f"# {line}\n" for line in output.splitlines()))
-        expect("at the end", (process.returncode, wrong),
-               (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
+        output, wrong = interrupt(process)
+        show(output)
+        expect("at the end", (process.returncode, wrong), (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
         expect("lines", [line.split()[1] for line in output.splitlines()], ["path", "fallback", "return"][:nr])
 
 
@@ -457,26 +395,22 @@ def test_lost_events():
         flow.round(links[turn % 2].step(9000, 0.5))
     changes = flow.ns.counters()["path_changes"] - before
     listener.send_signal(signal.SIGCONT)
-    time.sleep(0.1)
     # The next event that arrives contains the number of events missed before it.
-    time.sleep(1.1)
+    time.sleep(1.2)
     flow.round(links[0].step(9000, 0.5))
     time.sleep(0.1)
-    listener.send_signal(signal.SIGINT)
-    output, wrong = listener.communicate(timeout=60)
+    output, wrong = interrupt(listener)
     shown = [json.loads(line) for line in output.splitlines()]
-    lost = sum(one.get("lost", 0) for one in shown)
-    events = [one for one in shown if "event" in one]
+    events, lost = [one for one in shown if "event" in one], sum(one.get("lost", 0) for one in shown)
+    missed = sum(one["missed"] for one in events)
     print(f"# {changes} changes: {len(events)} shown, {wrong.strip()};", *(one["event"] for one in events[-4:]))
     expect_in("lost", lost, 40, 79)
     # The missed events that lost messages reported are not counted.
-    expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 100, changes + 1)
-    expect("at the end", wrong, f"{len(events)} events shown, "
-           f"{sum(one['missed'] for one in events)} left out by the kernel, {lost} lost\n")
+    expect_in("all", len(events) + missed + lost, 100, changes + 1)
+    expect("at the end", wrong, f"{len(events)} events shown, {missed} left out by the kernel, {lost} lost\n")
     # hpccmon reports the number of lost events even if it is interrupted before it has read an event.
     unread.send_signal(signal.SIGINT)
-    unread.send_signal(signal.SIGCONT)
-    output, wrong = unread.communicate(timeout=60)
+    output, wrong = interrupt(unread, signal.SIGCONT)
     # Only the first listener had room for the last change, and for an RTO before it.
     unread = json.loads(output)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
@@ -490,21 +424,18 @@ def table(ns, width, *words):
 
 def test_top_widths():
     """At each width of the terminal no line is longer, columns are aligned, and truncated texts are marked."""
-    pair = Pair(6)
-    listener = pair.listen()
-    ends = [pair.connect(listener) for _ in range(3)]
+    pair, _, ends = crowd(3, 6)
     for width in range(1, 220):
         lines = table(pair.c, width)
         expect("lines", len(lines), 4)
         expect_in(f"width {width}", max(map(len, lines)), 1, width)
     head, *rows = table(pair.c, 20)
     expect("20 columns", (head.split(), rows), (["PEER", "U"], ["[fd00::2]:5000  1.00"] * 3))
-    expect("18 columns", table(pair.c, 18)[1:], ["~00::2]:5000  1.00"] * 3)
-    expect("5 columns", table(pair.c, 5)[1:], ["~5000"] * 3)
+    for width, row in (18, "~00::2]:5000  1.00"), (5, "~5000"):
+        expect(f"{width} columns", table(pair.c, width)[1:], [row] * 3)
     head, *rows = table(pair.c, 219)
-    print("".join(f"# {line}\n" for line in [head, *rows]))
-    expect("all", head.split(), ["LOCAL", "PEER", "MODE", "W", "Rv", "T", "U", "HOP", "u'", "QUEUE",
-                                 "STAGE", "WHY"])
+    show([head, *rows])
+    expect("all", head.split(), ["LOCAL", "PEER", "MODE", "W", "Rv", "T", "U", "HOP", "u'", "QUEUE", "STAGE", "WHY"])
     expect("local", sorted(row.split()[0] for row in rows),
            sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
     expect("why", {row[head.index("WHY"):] for row in rows}, {NO_RECORD})
@@ -543,10 +474,9 @@ def test_top_leaves_the_terminal_as_it_was():
         screen, pid = begin(Netns())
         os.kill(pid, number)
         expect(f"{number}", (screen.ended(), is_usual(screen)), (0, True))
-    pair = Pair()
+    pair, listener, _ = crowd(0)
     screen, pid = begin(pair.c)
     resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))
-    listener = pair.listen()
     for _ in range(300):
         pair.connect(listener)
     expect("error", (screen.ended(), is_usual(screen)), (NOTHING, True))
@@ -555,31 +485,22 @@ def test_top_leaves_the_terminal_as_it_was():
 
 def test_top_sort_and_filter():
     """Rows can be sorted by column and filtered by text, and --json prints the same flows."""
-    pair = Pair()
-    listener = pair.listen()
-    ports = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(5))
-
-    def shown(*words):
-        found = [int(row.split()[0].split(":")[1]) for row in table(pair.c, 200, *words)[1:]]
-        expect("json", [flow["lport"] for flow in run_json(pair.c, "top", *words)], found)
-        return found
-
-    expect("most first", shown("--sort=LOCAL"), ports[::-1])
-    expect("least first", shown("--sort=local", "--reverse"), ports)
-    expect("filter", shown(f"--filter=:{ports[2]}"), [ports[2]])
-    expect("by why", shown("--filter=ITS INITIAL VALUE", "--sort=LOCAL"), ports[::-1])
-    expect("none", shown("--filter=classic"), [])
-    expect("by an end", shown(f":{ports[1]}"), [ports[1]])
+    pair, _, ends = crowd(5)
+    ports = sorted(client.getsockname()[1] for client, _ in ends)
+    for words, want in (["--sort=LOCAL"], ports[::-1]), (["--sort=local", "--reverse"], ports), \
+            ([f"--filter=:{ports[2]}"], [ports[2]]), (["--filter=ITS INITIAL VALUE", "--sort=LOCAL"], ports[::-1]), \
+            (["--filter=classic"], []), ([f":{ports[1]}"], [ports[1]]):
+        expect(f"{words}", [int(row.split()[0].split(":")[1]) for row in table(pair.c, 200, *words)[1:]], want)
+        expect(f"{words}, json", [flow["lport"] for flow in run_json(pair.c, "top", *words)], want)
     head = table(pair.c, 200, "--sort=u'", "--reverse")[0]
     expect("marked", [name for name in head.split() if name[-1] in "v^"], ["u'^"])
 
 
 def test_top_on_a_screen():
     """On a terminal of any size top shows the same table as --once; keys change the order and the filter."""
-    pair = Pair()
-    listener = pair.listen()
-    ends = [pair.connect(listener) for _ in range(5)]
+    pair, _, ends = crowd(5)
     ports = [client.getsockname()[1] for client, _ in ends]
+    up, first = sorted(ports), f":{ports[0]}"
     screen = Screen(pair.c, 100, 12, "top", "--delay=0.2")
     for width, height in (100, 12), (20, 8), (60, 5), (11, 9), (5, 4), (219, 30), (1, 1), (9, 1), (20, 2), (80, 24):
         screen.resize(width, height)
@@ -593,36 +514,31 @@ def test_top_on_a_screen():
                 (height < 2 or lines[-1].startswith("q quit"[:width].rstrip()))
 
         lines = screen.until(whole)
-    print("".join(f"# {line}\n" for line in lines))
+    show(lines)
 
-    def rows(lines):
-        return [int(line.split()[0].split(":")[1]) for line in lines[2:-1] if line]
+    def press(keys, shows, size=None):
+        if size:
+            screen.resize(*size)
+        if keys:
+            screen.keys(*keys)
+        screen.until(lambda lines: shows(lines, [int(line.split()[0].split(":")[1]) for line in lines[2:-1] if line]))
 
-    screen.keys("Left", "Left", "Left", "Left")
-    screen.until(lambda lines: "LOCALv" in lines[1] and rows(lines) == sorted(ports)[::-1])
-    screen.keys("r")
-    screen.until(lambda lines: "LOCAL^" in lines[1] and rows(lines) == sorted(ports))
-    screen.keys("/", f":{ports[0]}x", "BSpace")
-    screen.until(lambda lines: rows(lines) == [ports[0]] and lines[-1] == f"filter: :{ports[0]}_")
-    screen.keys("Enter")
-    screen.until(lambda lines: lines[0].endswith(f'with ":{ports[0]}"') and lines[-1][:1] == "q")
-    screen.keys("/", "Escape")
-    screen.until(lambda lines: rows(lines) == sorted(ports))
-    screen.resize(80, 6)
-    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
-    screen.keys("Down", "Down")
-    screen.until(lambda lines: rows(lines) == sorted(ports)[2:5])
-    screen.keys("Down", "NPage", "Up", "Home")
-    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
-    ends[ports.index(max(ports))][0].close()
-    ends[ports.index(max(ports))][1].close()
+    press(["Left"] * 4, lambda lines, rows: "LOCALv" in lines[1] and rows == up[::-1])
+    press(["r"], lambda lines, rows: "LOCAL^" in lines[1] and rows == up)
+    press(["/", f"{first}x", "BSpace"], lambda lines, rows: rows == ports[:1] and lines[-1] == f"filter: {first}_")
+    press(["Enter"], lambda lines, rows: lines[0].endswith(f'with "{first}"') and lines[-1][:1] == "q")
+    press(["/", "Escape"], lambda lines, rows: rows == up)
+    press([], lambda lines, rows: rows == up[:3], (80, 6))
+    press(["Down", "Down"], lambda lines, rows: rows == up[2:5])
+    press(["Down", "NPage", "Up", "Home"], lambda lines, rows: rows == up[:3])
+    for sock in ends[ports.index(max(ports))]:
+        sock.close()
     screen.until(lambda lines: lines[0].startswith("4 flows"))
     screen.keys("q")
     expect("status", screen.ended(), 0)
 
 
 def links_of(answer):
-    """Return the identities of the links in an answer."""
     return [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in answer["hops"]]
 
 
@@ -631,16 +547,10 @@ def test_path_by_a_flow():
     need_virtual_time()
     for version in 4, 6:
         path = Path(version, switches=4)
-        ends = path.connect()
         found = []
-
-        def look():
-            found.append(0)
-            if len(found) == 200:
-                found.append(start(path.a, "path", path.addr[1], "--json"))
-
-        transfer((*ends, pattern(3000000)), each=look)
-        answer = json.loads(end(next(one for one in found if one), "path"))
+        look_while_sending(path.connect(), 3000000, 200, lambda: found or found.append(
+            start(path.a, "path", path.addr[1], "--json")))
+        answer = json.loads(end(found[0], "path"))
         expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4)])
         expect("peer, bytes", (answer["raddr"], answer["sent"]), (path.addr[1], 0))
         expect("shown", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
@@ -649,10 +559,10 @@ def test_path_by_a_flow():
         run(path.a, "flow", "--names")
         expect_in("seconds that an idle flow is waited for", time.monotonic() - began, 0, 0.1)
         output = run(path.a, "path", path.addr[1]).splitlines()
-        print("".join(f"# {line}\n" for line in output))
+        show(output)
         expect("hops of a flow that sends nothing", [line.split()[-1] for line in output[2:]], ["-"] * 4)
-        expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING), f"hpccmon path: no flow "
-               f"to {path.addr[0]} runs hpcc here; --port opens a connection\n")
+        expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING),
+               f"hpccmon path: no flow to {path.addr[0]} runs hpcc here; --port opens a connection\n")
 
 
 def test_path_by_a_connection():
@@ -662,7 +572,6 @@ def test_path_by_a_connection():
         listener = path.b.listen(path.addr[1])
         answer = run_json(path.a, "path", "-p", "5000", path.addr[1])
         expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4, 5)])
-        print("#", answer["sent"], "bytes")
         expect_in("bytes", answer["sent"], 4, 20)
         got, _ = listener.accept()
         expect("received", len(got.recv(100)), answer["sent"])
@@ -675,16 +584,11 @@ def test_path_by_a_connection():
 
 def test_path_without_hpcc():
     """hpccmon reports a peer that did not agree, and a path without switches."""
-    pair = Pair()
-    listener = pair.listen()
-    expect("no switch", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
-           f"hpccmon path: no switch on the way to {pair.addr[1]} answered\n")
-    listener.close()
-    pair = Pair(cc=("hpcc", "reno"))
-    pair.listen()
-    expect("reno", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
-           "hpccmon path: the other end does not agree to hpcc: it needs tcp_hpcc, and a "
-           "listener that uses it\n")
+    for cc, what in ("hpcc", "no switch on the way to 10.0.0.2 answered"), \
+            ("reno", "the other end does not agree to hpcc: it needs tcp_hpcc, and a listener that uses it"):
+        pair = Pair(cc=("hpcc", cc))
+        pair.listen()
+        expect(cc, run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING), f"hpccmon path: {what}\n")
     output = run(pair.c, "path", "10.0.0.300", status=NOTHING)
     expect(output, output.startswith("hpccmon path: 10.0.0.300: "), True)
 
@@ -695,13 +599,6 @@ def load_lines(ns, table, *lines, status=0):
         file.write("".join(f"{line}\n" for line in lines))
         file.seek(0)
         return run(ns, table, "load", "-", status=status, stdin=file)
-
-
-def at_boot(ns, table, name):
-    """Load a file as the systemd service of Documentation/boot does."""
-    text = pathlib.Path(f"{TOP}/Documentation/boot/systemd/hpcc-table@.service").read_text(encoding="ascii")
-    command, = re.findall("^ExecStart=hpccmon (.*)$", text, re.MULTILINE)
-    return run(ns, *command.replace("/etc/hpcc/%i", name).replace("%i", table).split())
 
 
 def test_tables():
@@ -725,13 +622,16 @@ def test_tables():
     expect("JSON", run_json(ns, "link")[0], {"node": 3, "port": 0, "rate_bps": 25 * 10**9, "unit_bytes": 1})
     expect("JSON", run_json(ns, "route", "show"), [{"prefix": "10.2.7.1/32", "carrier": "csig"},
                                                   {"prefix": "2001:db8::/32", "where": "sender", "carrier": "ioam"}])
+    # the command of the systemd service that loads a table at boot
+    service = pathlib.Path(f"{TOP}/Documentation/boot/systemd/hpcc-table@.service").read_text(encoding="ascii")
+    command, = re.findall("^ExecStart=hpccmon (.*)$", service, re.MULTILINE)
     for table in "link", "route":
         lines = run(ns, table, "show").splitlines()
         load_lines(other, table, "# a comment", "", *lines)
         expect(f"{table}, loaded", run(other, table).splitlines(), lines)
         name = tempfile.mkdtemp() + "/table"
         pathlib.Path(name).write_text(lines[0] + "\n", encoding="ascii")
-        at_boot(other, table, name)
+        run(other, *command.replace("/etc/hpcc/%i", name).replace("%i", table).split())
         expect(f"{table}, at boot", run(other, table).splitlines(), lines[:1])
         run(ns, table, "flush")
         expect(f"{table}, flushed", (run(ns, table), run_json(ns, table)), ("", []))
@@ -793,6 +693,9 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 def test_completion():
     """bash completes commands, options, their values, and the ends of existing flows."""
+    def completed(line):
+        return sorted(pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line).split())
+
     if not os.path.exists("/usr/share/bash-completion/bash_completion"):
         raise Skip("needs bash-completion")
     if not os.path.exists("/dev/fd"):
@@ -806,18 +709,14 @@ def test_completion():
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),
-                       ("hpcc-lab ", "--help compare figures rerun run"),
-                       ("hpcc-lab compare --ke", "--kernel --kernel-version"),
+                       ("hpcc-lab ", "--help compare figures rerun run"), ("hpcc-lab compare --ke", "--kernel --kernel-version"),
                        ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
-        output = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
-        expect(line, sorted(output.split()), want.split())
+        expect(line, completed(line), want.split())
     # Completion offers all options of a command, and no others.
     head = run(pair.c, "--help")
     for command in re.findall(r"\thpccmon (\S+)", head):
-        output = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,
-                          f"hpccmon {command} --")
         usage, = (line for line in head.splitlines() if line.startswith(f"\thpccmon {command} "))
-        expect(command, sorted(output.split()), sorted(re.findall(r"--[a-z-]+=?", usage)))
+        expect(command, completed(f"hpccmon {command} --"), sorted(re.findall(r"--[a-z-]+=?", usage)))
 
 
 main(modules=["sch_hpcc"])

@@ -12,14 +12,15 @@ import subprocess
 import tempfile
 import time
 import xml.etree.ElementTree
+from pathlib import Path
 
 from lib.genl import cookie
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
-from lib.monitor import HEAD, recorded, run, start
-from lib.net import Netns, Pair
-from lib.path import MBPS, Path
-from lib.peer import Flow, Link
+from lib.monitor import HEAD, interrupt, recorded, run, show, start
+from lib.net import Netns, crowd
+from lib.peer import Flow, Link, rounds
+from lib.path import slow_hop
 from lib.tcp import pattern, transfer
 
 NOTHING = 1
@@ -27,25 +28,20 @@ NOTHING = 1
 
 def record_slow_hop(folder):
     """Record a transfer over a path with a slow hop. Return the name of the file, and the messages of hpccmon."""
-    path = Path(switches=3)
-    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
-    ends = path.connect()
+    path, ends = slow_hop()
     name = f"{folder}/a.csv"
     recorder = start(path.a, "record", "-o", name, "--delay=0.002")
     transfer((*ends, pattern(4000000)))
-    recorder.send_signal(signal.SIGINT)
-    output, wrong = recorder.communicate(timeout=60)
+    output, wrong = interrupt(recorder)
     expect("status", (recorder.returncode, output), (0, ""))
     return name, wrong
 
 
 def test_record():
     """hpccmon record writes a whole line for each sample of a flow, until it is interrupted or its time is up."""
-    folder = tempfile.mkdtemp()
-    name, output = record_slow_hop(folder)
+    name, output = record_slow_hop(tempfile.mkdtemp())
     lines = recorded(name)
-    print("".join(f"# {line}\n" for line in output.splitlines()),
-          *(f"# {','.join(line.values())}\n" for line in lines[:5]))
+    show([*output.splitlines(), *(",".join(line.values()) for line in lines[:5])])
     looks = int(re.search(r"(\d+) lines of \1 looks", output)[1])
     acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", output)
     expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
@@ -62,24 +58,31 @@ def test_record():
     expect_in("hop 2 holds", most.count(2), len(most) * 0.9 if virtual_time() else 1, len(most))
     expect("hops", {len(line["qlen_ns"].split()) for line in lines[5:] if line["u"]}, {3})
 
-    pair = Pair(6)
-    client, _ = pair.connect()
+    pair, _, ends = crowd(1, 6)
     began = time.monotonic()
     objects = [json.loads(line) for line in
                run(pair.c, "record", "--json", "--output=-", "--time=0.55", "--no-acks").splitlines()]
     expect_in("took", time.monotonic() - began, 0.55, 0.65 if virtual_time() else 60)
     expect_in("looks", len(objects), 5 if virtual_time() else 1, 6)
-    expect("flow", {one["cookie"] for one in objects}, {cookie(client)})
+    expect("flow", {one["cookie"] for one in objects}, {cookie(ends[0][0])})
     expect("no directory", run(pair.c, "record", "-n", "-o", "/none/x", status=NOTHING),
            "hpccmon record: /none/x: No such file or directory\n")
     run(pair.c, "record", "-o", name, "-t", "0.3", ":1")
     expect("of no flow", recorded(name), [])
 
 
+def record_acks(flow, *words):
+    """Start a recording of ACKs. Return the process, and the name of the file."""
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, *words)
+    time.sleep(3)
+    return recorder, name
+
+
 def end_of_acks(recorder):
-    """End a recording of ACKs. Return the messages of hpccmon."""
-    recorder.send_signal(signal.SIGINT)
-    _, output = recorder.communicate(timeout=60)
+    """End a recording of ACKs after a second. Return the messages of hpccmon."""
+    time.sleep(1)
+    _, output = interrupt(recorder)
     if "without ACKs" in output:
         raise Skip("no BPF here")
     print("#", output.splitlines()[-1])
@@ -88,19 +91,14 @@ def end_of_acks(recorder):
 
 def test_lost_acks():
     """Each ACK is either recorded or counted as lost, if the buffer has no room."""
-    flow = Flow()
-    name = tempfile.mkdtemp() + "/a"
-    recorder = start(flow.ns, "record", "-o", name, "--buffer=4", "--delay=0.5")
-    time.sleep(3)
-    link = Link()
+    flow, link = Flow(), Link()
+    recorder, name = record_acks(flow, "--buffer=4", "--delay=0.5")
     before = flow.ns.counters()["echo_received"]
-    for turn in range(300):
-        if turn == 100:
-            recorder.send_signal(signal.SIGSTOP)
-        flow.round(link.step(9000, 0.5))
+    rounds(100, flow, link, 0.5)
+    recorder.send_signal(signal.SIGSTOP)
+    rounds(200, flow, link, 0.5)
     recorder.send_signal(signal.SIGCONT)
     acks = flow.ns.counters()["echo_received"] - before
-    time.sleep(1)
     output = end_of_acks(recorder)
     shown, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", output).groups())
     expect("all", (shown + lost, others), (acks, 0))
@@ -110,15 +108,11 @@ def test_lost_acks():
 
 def test_acks_of_others():
     """ACKs of other flows are counted, but only selected flows have lines, at the configured interval."""
-    flow, other = Flow(), Flow()
-    name = tempfile.mkdtemp() + "/a"
-    recorder = start(flow.ns, "record", "-o", name, "--delay=60")
-    time.sleep(3)
-    link = Link()
+    flow, other, link = Flow(), Flow(), Link()
+    recorder, _ = record_acks(flow, "--delay=60")
     for _ in range(100):
         other.round(link.step(9000, 0.5))
         time.sleep(0.02)
-    time.sleep(1)
     output = end_of_acks(recorder)
     expect("looks", re.findall(r"(\d+) lines of (\d+) looks", output), [("1", "1")])
     expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", output)[1]), 90, 200)
@@ -127,13 +121,8 @@ def test_acks_of_others():
 def test_rate_of_acks():
     """R in the line of an ACK is W/T, as in the line of a sample, although without pacing the socket has no rate."""
     flow = Flow(pace=0)
-    name = tempfile.mkdtemp() + "/a"
-    recorder = start(flow.ns, "record", "-o", name, "--delay=1")
-    time.sleep(3)
-    link = Link()
-    for _ in range(30):
-        flow.round(link.step(9000, 0.5))
-    time.sleep(1)
+    recorder, name = record_acks(flow, "--delay=1")
+    rounds(30, flow, Link(), 0.5)
     end_of_acks(recorder)
     acks = [line for line in recorded(name) if not line["u"]]
     expect_in("lines of ACKs", len(acks), 20, 200)
@@ -157,87 +146,81 @@ def small_disk(size):
 
 def test_nobody_reads():
     """Ctrl-C ends a recording into a full pipe."""
-    pair = Pair()
-    listener = pair.listen()
-    for _ in range(20):
-        pair.connect(listener)
+    pair, _, _ = crowd(20)
     process = start(pair.c, "record", "-n", "-o", "-", "-d", "0.001")
     # Each sample is about 2000 bytes, and a pipe holds 64 KB.
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     expect("status", process.wait(timeout=60), NOTHING)
     expect("output", process.stderr.read(), "hpccmon record: standard output: nobody reads\n")
-    lines = process.stdout.read().splitlines()
-    expect_in("lines", len(lines), 300, 5000)
+    expect_in("lines", len(process.stdout.read().splitlines()), 300, 5000)
 
 
 def test_full_disk():
     """On a full disk a recording ends with an error message, and the file with a whole line."""
     folder = small_disk("64k")
-    pair = Pair()
-    listener = pair.listen()
-    for _ in range(20):
-        pair.connect(listener)
+    pair, _, _ = crowd(20)
     for words in [], ["--json"]:
         name = f"{folder}/a{len(words)}"
         output = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
-        expect("output", output, f"hpccmon record: {name}: No space left on device; it ends with the "
-               "last whole line\n")
+        expect("output", output, f"hpccmon record: {name}: No space left on device; it ends with the last whole line\n")
         if words:
-            with open(name, encoding="ascii") as file:
-                expect_in("objects", len([json.loads(line) for line in file]), 50, 200)
+            expect_in("objects", len([json.loads(line) for line in content(name).splitlines()]), 50, 200)
         else:
             expect_in("lines", len(recorded(name)), 300, 600)
         os.unlink(name)
     output = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
-               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
     expect("limit", output, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
     recorded(f"{folder}/b")
 
 
-def test_plot():
-    """hpccmon plot turns a recording into an SVG file with a line for each hop, and refuses other files."""
+def need_gnuplot():
+    """Skip a test of drawings if gnuplot is missing."""
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
-    folder = tempfile.mkdtemp()
-    ns = Netns()
+
+
+def content(name):
+    """Return the text of a file."""
+    return Path(name).read_text(encoding="utf-8")
+
+
+def write(name, *lines):
+    """Write a recording."""
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+
+
+def test_plot():
+    """hpccmon plot turns a recording into an SVG file with a line for each hop, and refuses other files."""
+    need_gnuplot()
+    folder, ns, head = tempfile.mkdtemp(), Netns(), ",".join(HEAD)
     name, _ = record_slow_hop(folder)
     lines = len(recorded(name))
-    output = run(ns, "plot", name)
-    expect("output", output, f"{folder}/a.svg: {lines} samples, flows: 1\n")
-    texts = [text.text.strip() for text in
-             xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
-    print("#", texts)
-    with open(f"{folder}/a.svg", encoding="utf-8") as file:
-        svg = file.read()
+    expect("output", run(ns, "plot", name), f"{folder}/a.svg: {lines} samples, flows: 1\n")
+    tree = xml.etree.ElementTree.parse(f"{folder}/a.svg")
+    print("#", [text.text.strip() for text in tree.iter("{http://www.w3.org/2000/svg}title")])
+    svg = content(f"{folder}/a.svg")
     for word in "W, KB", "Wc", "eta", "hop 1", "hop 2", "hop 3", "queue, us":
         expect(word, f">{word}<" in svg, True)
     expect("json", json.loads(run(ns, "plot", "--json", name, "-o", f"{folder}/it's.svg", ":5000")),
            {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
-    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
-           f"hpccmon plot: {name} has no sample of :1\n")
-    with open(f"{folder}/empty.csv", "w", encoding="ascii") as file:
-        ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
-        file.write(f"{','.join(HEAD)}\n1.0,{ends}\n2.0,{ends}\n")
-    process = start(ns, "plot", f"{folder}/empty.csv")
-    expect("no load, no queue", process.communicate(timeout=60),
+    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING), f"hpccmon plot: {name} has no sample of :1\n")
+    ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
+    write(f"{folder}/empty.csv", head, f"1.0,{ends}", f"2.0,{ends}")
+    expect("no load, no queue", start(ns, "plot", f"{folder}/empty.csv").communicate(timeout=60),
            (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
-    with open(f"{folder}/empty.svg", encoding="utf-8") as file:
-        expect("since when", time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1)) in file.read(), True)
-    for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
-                                                + ",".join(HEAD)),
-                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording"),
-                        *((f"{','.join(HEAD)}\n{when},{ends}\n", ", line 2: this is no line of a recording")
-                          for when in ("nan", "inf", "-1", "1e18", "1e300"))):
-        with open(f"{folder}/bad", "w", encoding="ascii") as file:
-            file.write(text)
-        expect(f"{text}", run(ns, "plot", f"{folder}/bad", status=NOTHING),
-               f"hpccmon plot: {folder}/bad{wrong}\n")
-    with open(name, encoding="ascii") as file:
-        text = file.read()
+    since = time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1))
+    expect("since when", since in content(f"{folder}/empty.svg"), True)
+    for lines, wrong in (([], " has no sample"),
+                         (["x"], f" is no recording of hpccmon: its first line is not {head}"),
+                         *(([head, line], ", line 2: this is no line of a recording") for line in
+                           ("1,2", *(f"{when},{ends}" for when in ("nan", "inf", "-1", "1e18", "1e300"))))):
+        write(f"{folder}/bad", *lines)
+        expect(f"{lines}", run(ns, "plot", f"{folder}/bad", status=NOTHING), f"hpccmon plot: {folder}/bad{wrong}\n")
+    text = content(name)
     for length in range(len(text) - 300, len(text) - 1, 7):
-        with open(f"{folder}/cut", "w", encoding="ascii") as file:
-            file.write(text[:length])
+        Path(f"{folder}/cut").write_text(text[:length], encoding="ascii")
         run(ns, "plot", f"{folder}/cut", ":1", status=NOTHING)
     expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
            "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
@@ -250,35 +233,25 @@ def test_plot():
 
 def test_plot_long():
     """However many lines a recording has, the SVG file is small, and still shows a peak of a single line."""
-    if not shutil.which("gnuplot"):
-        raise Skip("needs gnuplot")
+    need_gnuplot()
     name = f"{tempfile.mkdtemp()}/long.csv"
-    with open(name, "w", encoding="ascii") as file:
-        file.write(",".join(HEAD) + "\n")
-        for i in range(100000):
-            W, queue = 91234 if i == 33333 else 10000 + i % 1000, 640000 if i == 77778 else i % 100
-            file.write(f"{1e9 + i / 1e4:.6f},10.0.0.1:1,10.0.0.2:2,{7 + i % 3},telemetry,{W},9000,9000,"
-                       f"0.5,0.95,8000,10000,0,0.5,{queue}\n")
-    output = run(Netns(), "plot", name)
-    expect("output", output, f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
+    write(name, ",".join(HEAD), *(
+        f"{1e9 + i / 1e4:.6f},10.0.0.1:1,10.0.0.2:2,{7 + i % 3},telemetry,{91234 if i == 33333 else 10000 + i % 1000},"
+        f"9000,9000,0.5,0.95,8000,10000,0,0.5,{640000 if i == 77778 else i % 100}" for i in range(100000)))
+    expect("output", run(Netns(), "plot", name), f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
     expect_in("bytes", os.stat(f"{name[:-4]}.svg").st_size, 1, 1 << 20)
-    with open(f"{name[:-4]}.svg", encoding="utf-8") as file:
-        drawn = re.findall(r"<text> ?([0-9.]+)</text>", file.read())
-    expect("KB", drawn.count("90"), 1)
-    expect("us", drawn.count("700"), 1)
+    drawn = re.findall(r"<text> ?([0-9.]+)</text>", content(f"{name[:-4]}.svg"))
+    expect("KB, us", (drawn.count("90"), drawn.count("700")), (1, 1))
 
 
 def test_plot_by_odd_names():
     """No name of a recording makes hpccmon plot run a command or overwrite anything but a regular file."""
-    if not shutil.which("gnuplot"):
-        raise Skip("needs gnuplot")
-    folder = tempfile.mkdtemp()
-    ns = Netns()
+    need_gnuplot()
+    folder, ns = tempfile.mkdtemp(), Netns()
     names = "|touch ran;.csv", "a\nsystem 'touch ran'\n#.csv", "`touch ran`.csv", "~.csv", "it's.csv"
     for name in names:
-        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
-            file.write(",".join(HEAD) + "\n" + "1.5,10.0.0.1:1,10.0.0.2:2,7,telemetry,9000,9000,9000,0.5,0.95,"
-                       "8000,10000,0,0.5,10\n")
+        write(f"{folder}/{name}", ",".join(HEAD), "1.5,10.0.0.1:1,10.0.0.2:2,7,telemetry,9000,9000,9000,0.5,0.95,"
+              "8000,10000,0,0.5,10")
         run(ns, "plot", name, cwd=folder)
     expect("files", sorted(os.listdir(folder)),
            sorted(name.replace("csv", end) for name in names for end in ("csv", "svg")))
