@@ -14,10 +14,9 @@ need_module tcp_hpcc tcp_ldcp sch_hpcc
 BOOT=$HPCC_TOP/Documentation/boot
 
 # users MODULE: print the number of its users
-users()
-{
-	awk -v module="$1" '$1 == module { print $3 }' /proc/modules
-}
+users() { awk -v module="$1" '$1 == module { print $3 }' /proc/modules; }
+# unused MODULE BEFORE: it has only these users again
+unused() { busywait 10 eval "[ \$(users $1) = $2 ]" || fail "$1 is still in use"; }
 
 # listen CC [BOUND]: create a socket in namespace a until the test ends; with BOUND it listens
 listen()
@@ -93,7 +92,7 @@ test_listener()
 	ip netns exec a ss -tain | grep -B1 -E '\b(hpcc|ldcp)' | grep -q 127.0.0.1:5001 ||
 		fail "ss does not show it"
 	kill $!
-	busywait 10 eval "[ \$(users tcp_hpcc) = $before ]" || fail "still in use"
+	unused tcp_hpcc "$before"
 }
 
 test_unbound()
@@ -107,7 +106,7 @@ test_unbound()
 	in_use tcp_ldcp "$before"
 	expect "shown by ss" "$(ip netns exec a ss -Htain)" ""
 	kill $!
-	busywait 10 eval "[ \$(users tcp_ldcp) = $before ]" || fail "still in use"
+	unused tcp_ldcp "$before"
 }
 
 test_qdisc()
@@ -146,9 +145,6 @@ test_route()
 	expect "users" "$(users tcp_hpcc)" "$before"
 }
 
-test_modules()
-{
-	refused "Module hpcc_common is in use by: tcp_" rmmod hpcc_common
-}
+test_modules() { refused "Module hpcc_common is in use by: tcp_" rmmod hpcc_common; }
 
 ktap_main
