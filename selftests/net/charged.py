@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Who pays: what the qdisc hpcc charges for a packet, as bytes on the link and as memory; and which
-cgroups pay for the memory of connections, and what bounds it.
-"""
+"""What the qdisc hpcc charges for a packet, as bytes and as memory; which cgroups pay for connections."""
 
 import os
 import subprocess
@@ -46,20 +44,23 @@ def charged(wire, send):
 
 def test_size_table_of_segments():
     """The size table charges segments of a GSO packet as it charges single packets of their lengths."""
-    wire = cable()
+    wire, sizes = cable(), [MSS, MSS, 200]
     for table in "overhead 40", "overhead -14", "mpu 1500", "linklayer atm overhead 8":
-        for above in False, True:
-            if above:
-                run(f"tc qdisc add dev v0 root handle 9: stab {table} prio",
-                    "tc qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit",
-                    "tc filter add dev v0 parent 9: protocol all prio 1 matchall classid 9:1")
-            else:
-                run(f"tc qdisc add dev v0 root handle 1: stab {table} hpcc rate 1gbit")
-            sizes = [MSS, MSS, 200]
+        for place, lines in (("above", (f"tc qdisc add dev v0 root handle 9: stab {table} prio",
+                                        "tc qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit",
+                                        "tc filter add dev v0 parent 9: protocol all prio 1 matchall classid 9:1")),
+                             ("own", (f"tc qdisc add dev v0 root handle 1: stab {table} hpcc rate 1gbit",))):
+            run(*lines)
             single, _ = charged(wire, lambda: [wire.send(frame(size)) for size in sizes])
             whole, frames = charged(wire, lambda: wire.send_gso(frame(sum(sizes), partial=True), MSS))
             expect("segments", sorted(len(one) for one in frames), sorted(HEAD + size for size in sizes))
-            expect(f"stab {table}, {'above' if above else 'own'}", whole, single)
+            expect(f"stab {table}, {place}", whole, single)
+
+
+def limit_memory(mb):
+    """Limit the memory of queues until the test ends."""
+    defer(MEMORY_MAX.write_text, MEMORY_MAX.read_text("ascii"))
+    MEMORY_MAX.write_text(mb, "ascii")
 
 
 def test_tag_beside_the_packet():
@@ -72,17 +73,15 @@ def test_tag_beside_the_packet():
             run(f"tc qdisc add dev v0 root handle 1: hpcc {how}", *child)
             taken, frames = charged(wire, lambda: tagged.send(frame(18)))
             expect("arrives with the tag", [one[12:16] for one in frames], [b"\x81\0\0\5"])
-            expect(f"{how} {child}", taken, HEAD + 18 + VLAN + OVERHEAD)
-            taken, _ = charged(wire, lambda: wire.send(frame(18, [(0x8100, 5)])))
-            expect("in the packet", taken, HEAD + 18 + VLAN + OVERHEAD)
+            of_packet, _ = charged(wire, lambda: wire.send(frame(18, [(0x8100, 5)])))
+            expect(f"{how} {child}, in the packet", (taken, of_packet), (HEAD + 18 + VLAN + OVERHEAD,) * 2)
             taken, _ = charged(wire, lambda: wire.send_gso(frame(2500, partial=True), MSS, gso))
             expect("GSO", taken, 2500 + 3 * (HEAD + VLAN + OVERHEAD))
 
 
 def test_memory_of_a_child():
     """A size table that makes packets shorter does not change the memory that is charged for them."""
-    defer(MEMORY_MAX.write_text, MEMORY_MAX.read_text("ascii"))
-    MEMORY_MAX.write_text("2", "ascii")
+    limit_memory("2")
     wire = cable()
     run("tc qdisc add dev v0 root handle 1: stab overhead -1400 hpcc rate 1kbit limit 100mb",
         "tc qdisc add dev v0 parent 1:1 handle 2: pfifo limit 100000")
@@ -98,8 +97,7 @@ def test_memory_of_a_child():
 
 def test_memory_of_a_child_that_drops():
     """The memory of packets that a child drops at enqueue is free again at once."""
-    defer(MEMORY_MAX.write_text, MEMORY_MAX.read_text("ascii"))
-    MEMORY_MAX.write_text("1", "ascii")
+    limit_memory("1")
     wire = cable()
     for child in "pfifo_head_drop limit 100", "sfq limit 100 headdrop", "fq_codel limit 100":
         run("tc qdisc add dev v0 root handle 1: hpcc rate 1kbit limit 100mb",
@@ -200,12 +198,11 @@ def test_flows_of_a_namespace():
     expect("client's", len(pair.c.flows()), 5)
     expect("agreed, beyond the limit", [pair.s.counters()[name] for name in ("agreed", "flow_limit", "no_memory")],
            [3, 2, 0])
-    # A socket that could not get a flow gets one later.
+    # A socket that could not get a flow gets one later, in place of another one.
     set_cc(ends[1], "reno")
-    set_cc(ends[-1], "hpcc")
-    expect("in its place", get_cc(ends[-1]), "hpcc")
-    set_cc(ends[1], "hpcc")
-    expect("which comes back", get_cc(ends[1]), "hpcc-classic")
+    for sock, mode in (ends[-1], "hpcc"), (ends[1], "hpcc-classic"):
+        set_cc(sock, "hpcc")
+        expect("which comes back", get_cc(sock), mode)
     for sock in ends:
         sock.close()
     for ns in pair.c, pair.s:
@@ -225,8 +222,7 @@ def test_flows_of_the_machine():
         ns.sysctl("net.hpcc.max_flows", 1 << 24)
     connected(pair, 4)
     for ns in pair.c, pair.s:
-        expect("flows", len(ns.flows()), 2)
-        expect("flow_limit", ns.counters()["flow_limit"], 2)
+        expect("flows, flow_limit", (len(ns.flows()), ns.counters()["flow_limit"]), (2, 2))
 
 
 main(modules=["sch_hpcc", "tcp_hpcc"])

@@ -51,7 +51,6 @@ TRACK = """table inet track {
 # ---- Single cases ----
 
 def dstopts(nexthdr):
-    """Return 8 bytes of destination options."""
     return struct.pack("!BBBB", nexthdr, 0, 1, 4) + bytes(4)
 
 
@@ -62,7 +61,6 @@ def behind(packet, nexthdr, headers):
 
 
 def with_dstopts(packet):
-    """Return an IPv6 packet with destination options."""
     return behind(packet, DSTOPTS, dstopts(packet[6]))
 
 
@@ -159,12 +157,11 @@ def losses(ns):
 
 
 def test_dstopts_between_hosts():
-    """Two hosts send with IPV6_DSTOPTS, and lose no segment. A server with hpcc sets this option before
-    or after accept(), a server with Reno only before. After accept() the kernel does not reduce the
-    MSS (ipv6_update_options()), so full segments of Reno would exceed the MTU by these 8 bytes.
-    Segments of hpcc fit into the MTU, because hpcc reserves more than 8 bytes for its own options.
-    No sniffer runs, because the module does not remove our options from a packet that a sniffer
-    also holds.
+    """Two hosts send with IPV6_DSTOPTS, and lose no segment. A server with hpcc sets this option before or after
+    accept(), a server with Reno only before. After accept() the kernel does not reduce the MSS (ipv6_update_options()),
+    so full segments of Reno would exceed the MTU by these 8 bytes. Segments of hpcc fit into the MTU, because hpcc
+    reserves more than 8 bytes for its own options. No sniffer runs, because the module does not remove our options from
+    a packet that a sniffer also holds.
     """
     for cc, late in ("reno", False), ("hpcc", False), ("hpcc", True):
         pair = Pair(6, delay="50us", cc=(cc, cc))
@@ -249,9 +246,7 @@ class Host:
             self.ns.sysctl(f"net.netfilter.nf_conntrack_tcp_timeout_{name}", value)
 
     def write(self, path, value):
-        """Write a file of sysfs, which has to be mounted for that: it shows the devices of the
-        namespace that mounts it.
-        """
+        """Write a file of sysfs, which shows the devices of the namespace that mounts it."""
         self.ns.run("sh", "-c", f"mkdir -p $0/sysfs && mount -t sysfs none $0/sysfs && "
                     f"echo {value} > $0/sysfs{path[4:]}; umount $0/sysfs", tempfile.gettempdir())
 
@@ -370,7 +365,6 @@ def first_difference(*paths):
 
 
 def show(cc, joins, count, seed, batch, *options):
-    """Print the frames of a batch."""
     path = f"{tempfile.gettempdir()}/delivery-show"
     host = Host(cc == "hpcc", joins)
     host.run(count, seed, path, f"--show={batch}", *options)
@@ -379,7 +373,6 @@ def show(cc, joins, count, seed, batch, *options):
 
 
 def load_again():
-    """Load the modules for the tests that follow."""
     if users() is None:
         load(Netns())
 

@@ -14,14 +14,16 @@ from lib.peer import Peer
 T_NS = 1000000
 
 
-def window(sock_ns):
-    """Return W of the only flow."""
-    return sock_ns.flow()["W"]
+def expect_window(ns, mbps, sock=None):
+    """Fail unless W of a flow is B x T."""
+    expect(f"W at {mbps} Mb/s", ns.flow(sock)["W"], mbps * T_NS // 8000)
 
 
-def bytes_of(mbps):
-    """Return B x T."""
-    return mbps * T_NS // 8000
+def with_speed(peer, mbps):
+    """Let a peer's device report a speed."""
+    peer.ns.run("ethtool", "-s", "tun0", "speed", str(mbps), "duplex", "full")
+    peer.ns.ip("link set tun0 down", "link set tun0 up")
+    return peer
 
 
 def leave():
@@ -43,8 +45,7 @@ def test_loaded_by_a_route():
     deadline = time.monotonic() + 30
     while route.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    expect("status of ip route", route.poll(), 0)
-    expect("loaded", users() is not None, True)
+    expect("status of ip route, loaded", (route.poll(), users() is not None), (0, True))
     # Allow hpcc to all, as load() does, for the tests that follow.
     allow(f"{allowed()} hpcc")
     ns.ip("route del 10.9.0.0/16 dev lo")
@@ -52,9 +53,7 @@ def test_loaded_by_a_route():
 
 def test_loaded_behind_devices():
     """The module learns the speed of a device that is older than the module."""
-    peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
-    peer.ns.run("ethtool", "-s", "tun0", "speed", "1000", "duplex", "full")
-    peer.ns.ip("link set tun0 down", "link set tun0 up")
+    peer = with_speed(Peer(host_mbps=0, base_rtt_ns=T_NS), 1000)
     peer.ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
     leave()
     for name in "hpcc_common", "tcp_hpcc":
@@ -64,16 +63,16 @@ def test_loaded_behind_devices():
         peer.ns.sysctl(f"net.hpcc.{name}", value)
     peer.ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     peer.connect()
-    expect("W", window(peer.ns), bytes_of(1000))
+    expect_window(peer.ns, 1000)
 
 
 def test_veth():
     """B is 10 Gb/s, as veth reports."""
     for version in 4, 6:
         pair = Pair(version, base_rtt_ns=T_NS)
-        ends = pair.connect()
-        expect("W", (window(pair.c), window(pair.s)), (bytes_of(10000), bytes_of(10000)))
-        ends[0].close()
+        pair.connect()
+        for ns in pair.c, pair.s:
+            expect_window(ns, 10000)
 
 
 def test_configured():
@@ -81,7 +80,7 @@ def test_configured():
     for mbps in 1000, 40000, 1000000:
         pair = Pair(base_rtt_ns=T_NS, host_mbps=mbps)
         pair.connect()
-        expect(f"W at {mbps} Mb/s", window(pair.c), bytes_of(mbps))
+        expect_window(pair.c, mbps)
 
 
 def test_no_speed():
@@ -91,26 +90,22 @@ def test_no_speed():
     ns.listen("127.0.0.1")
     client = ns.socket()
     client.connect(("127.0.0.1", 5000))
-    expect("W", ns.flow(client)["W"], bytes_of(10000))
+    expect_window(ns, 10000, client)
 
 
 def test_slow_device():
     """10 Mb/s x 1 ms is less than one segment: W is one segment."""
-    peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
-    peer.ns.run("ethtool", "-s", "tun0", "speed", "10", "duplex", "full")
-    peer.ns.ip("link set tun0 down", "link set tun0 up")
+    peer = with_speed(Peer(host_mbps=0, base_rtt_ns=T_NS), 10)
     peer.connect()
-    expect_in("W", window(peer.ns), 1400, 1448)
+    expect_in("W", peer.flow()["W"], 1400, 1448)
 
 
 def test_speed_changes():
     """A connection uses the speed that the device reports when the connection begins."""
     peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     for number, mbps in enumerate((25000, 100000, 1000)):
-        peer.ns.run("ethtool", "-s", "tun0", "speed", str(mbps), "duplex", "full")
-        peer.ns.ip("link set tun0 down", "link set tun0 up")
-        peer.connect(port=7000 + number)
-        expect(f"W at {mbps} Mb/s", peer.ns.flow(peer.sock)["W"], bytes_of(mbps))
+        with_speed(peer, mbps).connect(port=7000 + number)
+        expect_window(peer.ns, mbps, peer.sock)
 
 
 def test_moved_device():
@@ -122,18 +117,17 @@ def test_moved_device():
     other.ip("addr add 10.0.0.1/24 dev eth0", "link set eth0 up")
     pair.c = other
     pair.connect()
-    expect("W", window(other), bytes_of(10000))
+    expect_window(other, 10000)
 
 
 def test_vlan():
     """B of a VLAN is that of the device below it."""
     pair = Pair(base_rtt_ns=T_NS)
-    for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
-        ns.ip("link add link eth0 name eth0.5 type vlan id 5", f"addr add {addr}/24 dev eth0.5",
-              "link set eth0.5 up")
     pair.addr = ("10.5.0.1", "10.5.0.2")
+    for ns, addr in zip((pair.c, pair.s), pair.addr):
+        ns.ip("link add link eth0 name eth0.5 type vlan id 5", f"addr add {addr}/24 dev eth0.5", "link set eth0.5 up")
     pair.connect()
-    expect("W", window(pair.c), bytes_of(10000))
+    expect_window(pair.c, 10000)
 
 
 main()

@@ -7,7 +7,7 @@ import struct
 from lib.ktap import expect, expect_in, main
 from lib.packet import (ANSWERED, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
                         identity, option, quiet, record, syn_option)
-from lib.path import MBPS, Path
+from lib.path import Path
 from lib.peer import Peer, qlen_value
 from lib.tcp import pattern, transfer
 from lib.tshark import ETHERNET, OURS, capture, read, read_ours
@@ -171,28 +171,6 @@ def test_identity():
         raw = option(IDENTIFY, [identity(15, 1048575, 65535, mantissa, exp)], hops=15)
         line = read_ours(segments_of(raw), ["hpcc.switch_id", "hpcc.port_id", "hpcc.rate"])[1]
         expect(f"10^{3 + 3 * exp}", [numbers(line[name])[0] for name in line], [1048575, 65535, rate])
-
-
-def test_slow_hop():
-    """A user can find the hop that limits a flow: the one with the largest u'."""
-    path = Path(switches=3)
-    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
-    ends = path.connect()
-    transfer((*ends, pattern(1000000)))
-    sniffer = Sniffer(path.a, "right")
-    transfer((*ends, pattern(1000000)))
-    names = ["frame.number", "hpcc.hop", "hpcc.utilization", "hpcc.qlen"]
-    lines = read_ours([seg.packet for seg in sniffer.segments()], names, "-Y", "hpcc.type == 2")
-    by_hop = {1: [], 2: [], 3: []}
-    for line in lines:
-        hops = numbers(line["hpcc.hop"])
-        if len(hops) == len(line["hpcc.utilization"]):
-            for hop, value in zip(hops, numbers(line["hpcc.utilization"])):
-                by_hop[hop].append(value)
-    means = {hop: sum(values) / len(values) for hop, values in by_hop.items()}
-    print("# d(tx)/d(ts) by hop:", means)
-    expect_in("the slow hop", means[2], 0.85, 1.1)
-    expect_in("the others", max(means[1], means[3]), 0.15, 0.4)
 
 
 def test_tags_in_tags():

@@ -4,6 +4,7 @@
 telemetry. A test leaves out features that a kernel lacks; each test has a part that all kernels support.
 """
 
+import itertools
 import os
 import select
 import socket
@@ -22,11 +23,6 @@ TCP_FASTOPEN, TCP_AO_ADD_KEY = 23, 38
 MSG_FASTOPEN = 0x20000000
 
 
-def unstamped(path, node=1):
-    """Return why a router's port did not stamp, by reason."""
-    return path.port(node)["hpcc"]["unstamped"]
-
-
 # ---- Netfilter -----------------------------------------------------------------
 
 MASQUERADE = """
@@ -39,59 +35,52 @@ table inet nat {
 """
 
 
+BOTH = list(itertools.product((4, 6), CCS))
+
+
 def test_nat():
     """A router masquerades, and all nodes track connections."""
-    for version in 4, 6:
-        for cc in CCS:
-            path = Routed(version, cc=cc)
-            for ns in path.nodes:
-                nft(ns, CONNTRACK)
-            nft(path.switches[0], MASQUERADE)
-            client, server = path.connect()
-            expect("who b sees", server.getpeername()[0], path.at(1, 1))
-            expect_in("port that b sees", server.getpeername()[1], 40000, 50000)
-            both_ways(client, server)
-            expect_works(path, cc, client)
-            for ns in path.nodes:
-                expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track", "o"), True)
+    for version, cc in BOTH:
+        path = Routed(version, cc=cc)
+        for ns in path.nodes:
+            nft(ns, CONNTRACK)
+        nft(path.switches[0], MASQUERADE)
+        client, server = path.connect()
+        expect("who b sees", server.getpeername()[0], path.at(1, 1))
+        expect_in("port that b sees", server.getpeername()[1], 40000, 50000)
+        both_ways(client, server)
+        expect_works(path, cc, client)
+        for ns in path.nodes:
+            expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track", "o"), True)
 
 
 def test_nat_on_the_hosts():
     """Addresses and ports change between the socket and the wire."""
-    for version in 4, 6:
+    for (version, cc), demux in itertools.product(BOTH, (1, 0)):
         family = "ip" if version == 4 else "ip6"
-        for demux in 1, 0:
-            for cc in CCS:
-                path = Routed(version, cc=cc)
-                for ns in path.hosts:
-                    ns.sysctl("net.ipv4.ip_early_demux", demux)
-                other = path.at(1, 9)
-                to = f"[{path.addr[1]}]" if version == 6 else path.addr[1]
-                nft(path.a, f"""table {family} nat {{
-                    chain out {{
-                        type nat hook output priority -100;
-                        {family} daddr {other} tcp dport 80 dnat to {to}:81
-                    }}
-                    chain post {{
-                        type nat hook postrouting priority 100;
-                        tcp dport 81 masquerade to :40000-50000
-                    }}
-                }}""")
-                nft(path.b, f"""table {family} nat {{
-                    chain pre {{
-                        type nat hook prerouting priority -100;
-                        tcp dport 81 dnat to {to}:5000
-                    }}
-                }}""")
-                client, server = meet(path.a.socket(version), path.b.listen(path.addr[1]), (other, 80))
-                both_ways(client, server)
-                expect_works(path, cc, client)
+        path = Routed(version, cc=cc)
+        for ns in path.hosts:
+            ns.sysctl("net.ipv4.ip_early_demux", demux)
+        other = path.at(1, 9)
+        to = f"[{path.addr[1]}]" if version == 6 else path.addr[1]
+        nft(path.a, f"""table {family} nat {{
+            chain out {{
+                type nat hook output priority -100;
+                {family} daddr {other} tcp dport 80 dnat to {to}:81
+            }}
+            chain post {{ type nat hook postrouting priority 100; tcp dport 81 masquerade to :40000-50000; }}
+        }}""")
+        nft(path.b, f"""table {family} nat {{
+            chain pre {{ type nat hook prerouting priority -100; tcp dport 81 dnat to {to}:5000; }}
+        }}""")
+        client, server = meet(path.a.socket(version), path.b.listen(path.addr[1]), (other, 80))
+        both_ways(client, server)
+        expect_works(path, cc, client)
 
 
 # ---- IPsec ---------------------------------------------------------------------------
 
 def esp(path, mode):
-    """Encrypt the traffic between the hosts."""
     key = "0x" + "11" * 20
     ends = path.addr
     for ns, mine in zip(path.hosts, ends):
@@ -105,85 +94,72 @@ def esp(path, mode):
 
 def test_ipsec():
     """Switches see no telemetry in ESP: hpcc agrees and falls back. Marks in the IP header still reach ldcp."""
-    for version in 4, 6:
-        for mode in "transport", "tunnel":
-            for cc in CCS:
-                path = Routed(version, cc=cc)
-                esp(path, mode)
-                sniffer = Sniffer(path.switches[0], "right")
-                client, server = path.connect()
-                both_ways(client, server)
-                expect("TCP on the wire", sniffer.segments(), [])
-                stats = path.port(1)["hpcc"]
-                expect("stamped", stats["stamped"], 0)
-                expect_in("not TCP", unstamped(path)["not_tcp"], 200, 2000)
-                expect("drops", path.port(1)["drops"], 0)
-                if cc == "ldcp":
-                    expect_works(path, cc, client)
-                    continue
-                send_until(lambda: get_cc(client) != "hpcc", client, server, 50000)
-                expect("runs", (get_cc(client), path.a.flow(client)["mode"]), ("hpcc-classic", "classic"))
-                counters = path.a.counters()
-                expect("agreed, fallbacks", (counters["agreed"], counters["fallbacks"]), (1, 1))
-                path.no_errors()
+    for (version, cc), mode in itertools.product(BOTH, ("transport", "tunnel")):
+        path = Routed(version, cc=cc)
+        esp(path, mode)
+        sniffer = Sniffer(path.switches[0], "right")
+        client, server = path.connect()
+        both_ways(client, server)
+        expect("TCP on the wire", sniffer.segments(), [])
+        port = path.port(1)
+        expect("stamped, drops", (port["hpcc"]["stamped"], port["drops"]), (0, 0))
+        expect_in("not TCP", port["hpcc"]["unstamped"]["not_tcp"], 200, 2000)
+        if cc == "ldcp":
+            expect_works(path, cc, client)
+            continue
+        send_until(lambda: get_cc(client) != "hpcc", client, server, 50000)
+        expect("runs", (get_cc(client), path.a.flow(client)["mode"]), ("hpcc-classic", "classic"))
+        counters = path.a.counters()
+        expect("agreed, fallbacks", (counters["agreed"], counters["fallbacks"]), (1, 1))
+        path.no_errors()
 
 
 # ---- TCP Fast Open ------------------------------------------------------------------------
 
 def test_fast_open():
-    """A SYN without data requests the cookie beside our option: the connection agrees, and its receiver computes W. A
-    SYN with data carries no option of ours.
-    """
-    for version in 4, 6:
-        for cc in CCS:
-            path = Routed(version, cc=cc, where=1)
-            for ns in path.hosts:
-                ns.sysctl("net.ipv4.tcp_fastopen", 3)
-            listener = path.b.socket(version)
-            listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
-            path.b.listen(path.addr[1], sock=listener)
-            for attempt in "asks", "has":
-                sniffer = Sniffer(path.b, "left")
-                client = path.a.socket(version)
-                client.setblocking(False)
-                first = pattern(1000, 9)
-                try:
-                    client.sendto(first, MSG_FASTOPEN, (path.addr[1], 5000))
-                except BlockingIOError:
-                    select.select([], [client], [], 10)
-                    client.send(first)
-                server = listener.accept()[0]
-                defer(server.close)
-                server.send(b"early")           # with a cookie this is during the handshake
-                expect("first data", server.recv(2000), first)
-                select.select([client], [], [], 10)
-                expect("answer", client.recv(100), b"early")
-                port, seen = client.getsockname()[1], [0]
-                for nbytes in 150000, 1000000:
-                    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)),
-                             each=lambda port=port, seen=seen: seen.extend(
-                                 flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
-                segments = sniffer.segments()
-                sane(segments)
-                of_this = [seg for seg in segments if port in (seg.sport, seg.dport)]
-                expect("receiver computed W", max(seen), int(cc == "hpcc" and attempt == "asks"))
-                expect("agreed", [ns.counters()["agreed"] for ns in path.hosts], [int(cc == "hpcc")] * 2)
-                expect(f"bytes in a SYN that {attempt} a cookie", len(of_this[0].payload),
-                       1000 if attempt == "has" else 0)
-                if cc == "ldcp" or attempt == "asks":
-                    expect_works(path, cc, client)
-                    continue
-                expect("our options", ours_in(of_this), [])
-                expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
-                path.no_errors()
+    """A SYN that requests a cookie agrees, and its receiver computes W; a SYN with data carries no option of ours."""
+    for version, cc in BOTH:
+        path = Routed(version, cc=cc, where=1)
+        for ns in path.hosts:
+            ns.sysctl("net.ipv4.tcp_fastopen", 3)
+        listener = path.b.socket(version)
+        listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
+        path.b.listen(path.addr[1], sock=listener)
+        for attempt in "asks", "has":
+            sniffer = Sniffer(path.b, "left")
+            client = path.a.socket(version)
+            client.setblocking(False)
+            first = pattern(1000, 9)
+            try:
+                client.sendto(first, MSG_FASTOPEN, (path.addr[1], 5000))
+            except BlockingIOError:
+                select.select([], [client], [], 10)
+                client.send(first)
+            server = listener.accept()[0]
+            defer(server.close)
+            server.send(b"early")           # with a cookie this is during the handshake
+            expect("first data", server.recv(2000), first)
+            select.select([client], [], [], 10)
+            expect("answer", client.recv(100), b"early")
+            port, seen = client.getsockname()[1], [0]
+            for nbytes in 150000, 1000000:
+                transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)),
+                         each=lambda port=port, seen=seen: seen.extend(
+                             flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
+            segments = sniffer.segments()
+            sane(segments)
+            of_this = [seg for seg in segments if port in (seg.sport, seg.dport)]
+            expect("receiver computed W", max(seen), int(cc == "hpcc" and attempt == "asks"))
+            expect("agreed", [ns.counters()["agreed"] for ns in path.hosts], [int(cc == "hpcc")] * 2)
+            expect(f"bytes in a SYN that {attempt} a cookie", len(of_this[0].payload), 1000 if attempt == "has" else 0)
+            if cc == "ldcp" or attempt == "asks":
+                expect_works(path, cc, client)
+                continue
+            expect("our options, runs", (ours_in(of_this), get_cc(client), get_cc(server)), ([], *("hpcc-classic",) * 2))
+            path.no_errors()
 
 
 # ---- Other owners of the option space ------------------------------------------------------
-
-def joins(segments):
-    """Return the SYNs of additional subflows."""
-    return [seg for seg in segments if seg.flags & SYN and seg.option(30) and seg.option(30)[2] >> 4 == 1]
-
 
 def test_mptcp():
     """Of two subflows neither uses telemetry; ldcp needs none."""
@@ -202,13 +178,12 @@ def test_mptcp():
         segments = sniffer.segments()
         sane(segments)
         expect("subflows", len({seg.sport for seg in segments if seg.dport == 5000}), 2)
-        expect("joins", len(joins(segments)) > 0, True)
-        expect("our options", ours_in(segments), [])
+        joins = [seg for seg in segments if seg.flags & SYN and seg.option(30) and seg.option(30)[2] >> 4 == 1]
+        expect("joins, our options", (len(joins) > 0, ours_in(segments)), (True, []))
+        expect("ss", path.a.run("ss", "-tinH").count("hpcc-classic" if cc == "hpcc" else " ldcp"), 2)
         if cc == "hpcc":
-            expect("ss", path.a.run("ss", "-tinH").count("hpcc-classic"), 2)
             expect("not agreed", path.a.counters()["not_agreed"], 2)
         else:
-            expect("ss", path.a.run("ss", "-tinH").count(" ldcp"), 2)
             expect("marks", marked(path, client), True)
 
 
@@ -219,54 +194,52 @@ def add_ao(sock, version, addr):
                                 32 if version == 4 else 128, 100, 100, 12, 0, 6, b"secret"))
 
 
-def ao_is_there():
-    """Return whether the kernel has TCP-AO, as since 6.7."""
+def signatures(of_md5, of_ao):
+    """Return (a function that sets a key, a value) for TCP-MD5, and for TCP-AO if the kernel has it, as since 6.7."""
     try:
         add_ao(Netns().socket(), 4, "10.0.0.1")
     except OSError:
-        return False
-    return True
+        return [(add_md5, of_md5)]
+    return [(add_md5, of_md5), (add_ao, of_ao)]
+
+
+def signed(path, sign):
+    """Connect two hosts that have the same key. Return both sockets."""
+    listener, client = (ns.socket(path.version) for ns in (path.b, path.a))
+    sign(listener, path.version, path.addr[0])
+    sign(client, path.version, path.addr[1])
+    return meet(client, path.b.listen(path.addr[1], sock=listener))
 
 
 def test_signatures():
     """A signature covers the header, so hpcc does not agree: TCP-MD5, and TCP-AO if the kernel has it."""
-    for sign, kind in ((add_md5, 19), *([(add_ao, 29)] if ao_is_there() else [])):
-        print(f"# {sign.__name__}")
-        for version in 4, 6:
-            for cc in CCS:
-                path = Routed(version, cc=cc)
-                listener, client = path.b.socket(version), path.a.socket(version)
-                sign(listener, version, path.addr[0])
-                sign(client, version, path.addr[1])
-                sniffer = Sniffer(path.b, "left")
-                client, server = meet(client, path.b.listen(path.addr[1], sock=listener))
-                both_ways(client, server)
-                segments = sniffer.segments()
-                sane(segments)
-                expect("unsigned", [seg for seg in segments if not seg.option(kind)], [])
-                expect("our options", ours_in(segments), [])
-                if cc == "ldcp":
-                    expect_works(path, cc, client)
-                    continue
-                expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
-                expect("syn_no_room", path.a.counters()["syn_no_room"], 1)
+    for (sign, kind), (version, cc) in itertools.product(signatures(19, 29), BOTH):
+        path = Routed(version, cc=cc)
+        sniffer = Sniffer(path.b, "left")
+        client, server = signed(path, sign)
+        both_ways(client, server)
+        segments = sniffer.segments()
+        sane(segments)
+        expect(f"{sign.__name__}: unsigned", [seg for seg in segments if not seg.option(kind)], [])
+        expect("our options", ours_in(segments), [])
+        if cc == "ldcp":
+            expect_works(path, cc, client)
+            continue
+        expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+        expect("syn_no_room", path.a.counters()["syn_no_room"], 1)
 
 
 def test_signatures_of_small_windows():
     """ldcp requests a prompt ACK by a flag of the header, except if a signature covers the header."""
-    for sign, bad in ((add_md5, "MD5Failure"), *([(add_ao, "AOBad")] if ao_is_there() else [])):
-        for ecn in 1, 0:
-            path = Routed(cc="ldcp", ldcp={"iw": 2})
-            for ns in path.hosts:
-                ns.sysctl("net.ipv4.tcp_ecn", ecn)
-            listener, client = path.b.socket(), path.a.socket()
-            sign(listener, 4, path.addr[0])
-            sign(client, 4, path.addr[1])
-            client, server = meet(client, path.b.listen(path.addr[1], sock=listener))
-            sniffer = Sniffer(path.b, "left")
-            transfer((client, server, pattern(150000)))
-            sane(sniffer.segments())
-            expect(f"{sign.__name__}, ECN {ecn}: discarded", path.b.snmp("TcpExtTCP" + bad), 0)
+    for (sign, bad), ecn in itertools.product(signatures("MD5Failure", "AOBad"), (1, 0)):
+        path = Routed(cc="ldcp", ldcp={"iw": 2})
+        for ns in path.hosts:
+            ns.sysctl("net.ipv4.tcp_ecn", ecn)
+        ends = signed(path, sign)
+        sniffer = Sniffer(path.b, "left")
+        transfer((*ends, pattern(150000)))
+        sane(sniffer.segments())
+        expect(f"{sign.__name__}, ECN {ecn}: discarded", path.b.snmp("TcpExtTCP" + bad), 0)
 
 
 # ---- How packets find their socket and its CPU ------------------------------------------------
@@ -274,15 +247,14 @@ def test_signatures_of_small_windows():
 
 def test_no_early_demux():
     """Without early demux LOCAL_IN looks up the socket itself."""
-    for version in 4, 6:
-        for cc in CCS:
-            path = Routed(version, cc=cc)
-            for ns in path.hosts:
-                ns.sysctl("net.ipv4.ip_early_demux", 0)
-                ns.sysctl("net.ipv4.tcp_early_demux", 0)
-            client, server = path.connect()
-            both_ways(client, server)
-            expect_works(path, cc, client)
+    for version, cc in BOTH:
+        path = Routed(version, cc=cc)
+        for ns in path.hosts:
+            for name in "ip_early_demux", "tcp_early_demux":
+                ns.sysctl(f"net.ipv4.{name}", 0)
+        client, server = path.connect()
+        both_ways(client, server)
+        expect_works(path, cc, client)
 
 
 def received(ns):
@@ -345,10 +317,8 @@ def test_syn_cookies():
         for i in range(4):
             flood(path, 200)
             client, server = meet(path.a.socket(), listener)
-            transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)),
-                     (*old, pattern(50000)))
-            expect("runs", (get_cc(client), get_cc(server)),
-                   ("hpcc-classic",) * 2 if cc == "hpcc" else ("ldcp",) * 2)
+            transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)), (*old, pattern(50000)))
+            expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic" if cc == "hpcc" else "ldcp",) * 2)
         expect_works(path, cc, old[0])
         expect_in("cookies that came back", path.b.snmp("TcpExtSyncookiesRecv"), 4, 4)
 

@@ -60,9 +60,7 @@ class Fuzzer:
                 found.append(family.decode("flow", message[20:])["cookie"])
 
     def right(self):
-        """Return a valid request that names flows: (flags, attributes, those of the staying flows
-        that it names; None: the kernel has to refuse it).
-        """
+        """Return a valid request: (flags, attributes, staying flows that it names; None: it has to be refused)."""
         of = dict(self.rng.choice(list(self.names.values())))
         dump = self.rng.random() < 0.5
         if dump:
@@ -108,8 +106,7 @@ class Fuzzer:
         if want is None:
             expect(f"{what}: refused", number in (errno.EINVAL, errno.ERANGE, errno.ENOENT), True)
         elif want is not ...:
-            expect(f"{what}: error", number, 0)
-            expect(f"{what}: answered once", len(set(found)), len(found))
+            expect(f"{what}: error, answered once", (number, len(set(found))), (0, len(found)))
             expect(f"{what}: those that stay", sorted(set(found) & set(self.names)), sorted(want))
 
 

@@ -237,8 +237,7 @@ def host(version):
     print("#", moved, "bytes;", *changes)
     for counters in changes:
         for name in ("forward_received", "echo_received", "malformed_ignored",
-                     "checksum_ignored", "window_ignored", "unagreed_ignored",
-                     "bad_hop_ignored"):
+                     "checksum_ignored", "window_ignored", "unagreed_ignored", "bad_hop_ignored"):
             expect_in(name, counters.get(name, 0), 1, 1 << 40)
 
 

@@ -11,7 +11,7 @@ import time
 
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.peer import T_NS, Flow, LdcpFlow, Link, settle, timed_out
+from lib.peer import T_NS, Flow, LdcpFlow, measured, settle, timed_out
 from lib.tcp import pattern, set_cc, transfer
 
 TCP_INFO, TCP_CC_INFO, PACING_RATE_AT = 11, 26, 104
@@ -45,11 +45,8 @@ def expect_info(what, got, want):
 def test_hpcc():
     """bw is R, min_rtt is T, and the gains are U and eta, over IPv4 and IPv6."""
     for version in 4, 6:
-        flow = Flow(version=version, eta_permille=900)
-        link = Link()
-        flow.round(link.step(9000, 0.8))
-        flow.round(link.step(9000, 0.8, 0.5))
-        attrs = flow.flow()
+        flow, link, _ = measured(1, 0.8, version=version, eta_permille=900)
+        attrs = flow.round(link.step(9000, 0.8, 0.5))
         want = attrs["R"], attrs["T_ns"], attrs["U_permille"] / 1000, 0.9
         expect_in("U", attrs["U_permille"], 100, 5000)
         expect_info("getsockopt", cc_info(flow.sock), want)
@@ -58,26 +55,18 @@ def test_hpcc():
 
 def test_unpaced():
     """bw is W/T also if ACKs clock the segments."""
-    flow = Flow(pace=0)
-    link = Link()
-    for _ in range(8):
-        flow.round(link.step(9000, 0.8))
+    flow, link, _ = measured(8, 0.8, pace=0)
     first = flow.acked
     flow.run()
     flow.acked = first + 20 * 1420          # more segments are still in flight
     flow.echo(link.step(9000, 0.8))
-    attrs = flow.flow()
-    rate, = struct.unpack_from("=Q", flow.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 256), PACING_RATE_AT)
-    expect("paces at", rate, (1 << 64) - 1)
-    expect_in("bw", cc_info(flow.sock)[0], *[attrs["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
+    expect("paces at", flow.rate(), (1 << 64) - 1)
+    expect_in("bw", cc_info(flow.sock)[0], *[flow.flow()["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
 
 
 def test_follows_U():
     """With a queue U grows, and R falls."""
-    flow = Flow()
-    link = Link()
-    flow.round(link.step(9000, 0.5))
-    flow.round(link.step(9000, 0.5))
+    flow, link, _ = measured(2, 0.5)
     before = cc_info(flow.sock)
     settle(flow, link, 10000)
     after = cc_info(flow.sock)

@@ -11,7 +11,7 @@ import time
 
 from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import defer, each, expect, main
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, crowd
 from lib.packet import Sniffer, ours_in
 from lib.parameters import ALL
 from lib.peer import Peer
@@ -30,9 +30,15 @@ def loaded_again():
             load(ns, name)
 
 
-def shown(cc, pair):
-    """Return the numbers of flows that both ends show. ldcp shows none."""
-    return (len(pair.c.flows()), len(pair.s.flows())) if cc == "hpcc" else None
+def expect_flows(cc, pair, want):
+    """Fail unless both ends show these numbers of flows. ldcp shows none."""
+    if cc == "hpcc":
+        expect("flows", (len(pair.c.flows()), len(pair.s.flows())), want)
+
+
+def unloads(ns, cc, wait_s=0):
+    """Unload the module of a congestion control. Return whether it was unloaded."""
+    return unload(ns, wait_s, f"tcp_{cc}")
 
 
 # ---- The module ----
@@ -75,27 +81,22 @@ def refused_while_in_use(cc):
     """The module cannot be unloaded while a connection in either mode, a listener or a namespace's default uses it."""
     defer(loaded_again)
     pair = Pair(cc=("cubic", "cubic"))
-
-    def unloads(wait_s=0):
-        return unload(pair.c, wait_s, f"tcp_{cc}")
-
     listener = pair.listen(cc=cc)
-    expect("unload with a listener", unloads(), False)
+    expect("unload with a listener", unloads(pair.c, cc), False)
     client, server = pair.connect(listener, cc=cc)
     listener.close()
     expect("congestion controls", (get_cc(client), get_cc(server)), (cc, cc))
-    expect("unload with two ends", unloads(), False)
+    expect("unload with two ends", unloads(pair.c, cc), False)
     set_cc(client, "cubic")
-    expect("unload with one", unloads(), False)
+    expect("unload with one", unloads(pair.c, cc), False)
     transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
     set_cc(server, "cubic")
     pair.c.sysctl("net.ipv4.tcp_congestion_control", cc)
-    expect("unload with a default", unloads(), False)
+    expect("unload with a default", unloads(pair.c, cc), False)
     pair.c.sysctl("net.ipv4.tcp_congestion_control", "cubic")
     for leave in True, False:
         peer = Peer(cc="cubic").connected(b"", cc=cc)
-        expect("congestion control", peer.cc(), f"{cc}-classic")
-        expect("unload with a classic one", unloads(), False)
+        expect("congestion control, unload", (peer.cc(), unloads(pair.c, cc)), (f"{cc}-classic", False))
         if leave:
             set_cc(peer.sock, "reno")
         else:
@@ -103,7 +104,7 @@ def refused_while_in_use(cc):
             peer.take(0.1)
             peer.acked += 1
             peer.send(flags=0x11)
-        expect("unload with none", unloads(60), True)
+        expect("unload with none", unloads(pair.c, cc, 60), True)
         loaded_again()
     transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
 
@@ -125,7 +126,7 @@ def loop_under_other_traffic(cc):
                 if users(f"tcp_{cc}") is None:
                     load(pair.c, f"tcp_{cc}")
                 else:
-                    expect("unload", unload(pair.c, 0, f"tcp_{cc}"), True)
+                    expect("unload", unloads(pair.c, cc), True)
 
         while turn < 20:
             transfer((client, server, pattern(1500000)), (server, client, pattern(700000, 1)), each=reload)
@@ -159,15 +160,12 @@ def test_common_is_in_use():
     """hpcc_common stays while one of the two modules is loaded, and can be unloaded after both."""
     defer(loaded_again)
     ns = Netns()
-    expect("under both", unload(ns, 0, "hpcc_common"), False)
-    expect("tcp_hpcc", unload(ns, 60, "tcp_hpcc"), True)
-    expect("under tcp_ldcp", unload(ns, 0, "hpcc_common"), False)
-    expect("tcp_ldcp", unload(ns, 60, "tcp_ldcp"), True)
-    expect("under none", unload(ns, 0, "hpcc_common"), True)
+    for name, want in (("hpcc_common", False), ("tcp_hpcc", True), ("hpcc_common", False), ("tcp_ldcp", True),
+                       ("hpcc_common", True)):
+        expect(f"unload {name}", unload(ns, 60 if name.startswith("tcp") else 0, name), want)
     load(ns, "hpcc_common")
     load(ns, "tcp_ldcp")
-    pair = Pair(cc=("ldcp", "ldcp"))
-    transfer((*pair.connect(), pattern(10000)))
+    transfer((*Pair(cc=("ldcp", "ldcp")).connect(), pattern(10000)))
 
 
 def test_agreement_does_not_outlive_the_module():
@@ -203,28 +201,30 @@ def switch_under_traffic(cc):
     names = ("cubic", cc, "reno", cc, cc, "cubic", cc, "bbr")
     for version in 4, 6:
         pair = Pair(version, cc=(cc, cc), qdisc=PORT)
-        client, server = pair.connect()
+        ends = client, server = pair.connect()
         turn = 0
 
         def switch():
             nonlocal turn
             turn += 1
-            set_cc((client, server)[turn & 1], names[turn // 2 % len(names)])
+            set_cc(ends[turn & 1], names[turn // 2 % len(names)])
+
+        def send(nbytes, each=None):
+            transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 9)), each=each)
 
         while turn < 50:
-            transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)), each=switch)
-        for sock in client, server:
+            send(1500000, switch)
+        for sock in ends:
             set_cc(sock, cc)
-        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
+        send(50000)
         # A flow may have fallen back while its peer ran another congestion control. It then stays
         # in classic mode for a number of round trips: for at least 64 if the reason was a loss.
-        until(lambda: (get_cc(client), get_cc(server)) == (cc, cc), lambda: transfer(
-            (client, server, pattern(1500000)), (server, client, pattern(1500000, 9))))
+        until(lambda: (get_cc(client), get_cc(server)) == (cc, cc), lambda: send(1500000))
         expect("congestion control", (get_cc(client), get_cc(server)), (cc, cc))
-        expect("flows", shown(cc, pair) in ((1, 1), None), True)
-        for sock in client, server:
+        expect_flows(cc, pair, (1, 1))
+        for sock in ends:
             set_cc(sock, "cubic")
-        expect("flows", shown(cc, pair) in ((0, 0), None), True)
+        expect_flows(cc, pair, (0, 0))
 
 
 @each(*CCS)
@@ -270,7 +270,7 @@ def connect_again(cc):
         expect("flows", len(pair.c.flows()), 0)
         client, server = pair.connect(listeners[first != cc], client=client)
         expect("second", (get_cc(client), get_cc(server)), (cc, cc))
-        expect("flows", shown(cc, pair) in ((1, 1), None), True)
+        expect_flows(cc, pair, (1, 1))
         transfer((client, server, pattern(20000)))
         expect("unagreed_ignored", pair.c.counters()["unagreed_ignored"], 0)
 
@@ -279,32 +279,28 @@ def connect_again(cc):
 def device_deleted_under_traffic(cc):
     """The device is deleted with data in flight, then both ends are closed."""
     pair = Pair(cc=(cc, cc), qdisc=PORT)
-    client, server = pair.connect()
+    ends = client, server = pair.connect()
     transfer((client, server, pattern(200000)), (server, client, pattern(100000)))
-    client.send(bytes(1 << 20))
-    server.send(bytes(1 << 20))
+    for sock in ends:
+        sock.send(bytes(1 << 20))
     pair.c.ip("link del eth0")
-    expect("flows", shown(cc, pair) in ((1, 1), None), True)
-    client.close()
-    server.close()
+    expect_flows(cc, pair, (1, 1))
+    for sock in ends:
+        sock.close()
 
 
 @each(*CCS)
 def namespace_deleted_under_traffic(cc):
     """Both namespaces are deleted with data in flight."""
     for version in 4, 6:
-        pair = Pair(version, cc=(cc, cc), qdisc=PORT)
-        listener = pair.listen()
-        ends = [pair.connect(listener) for _ in range(5)]
-        for client, server in ends:
+        pair, listener, ends = crowd(5, version, cc=(cc, cc), qdisc=PORT)
+        for client, _ in ends:
             client.setblocking(False)
             client.send(bytes(1 << 20))
         pair.c.delete()
         pair.s.delete()
-        for client, server in ends:
-            client.close()
-            server.close()
-        listener.close()
+        for sock in *sum(ends, ()), listener:
+            sock.close()
 
 
 @each(*CCS)
