@@ -333,25 +333,106 @@ TEST(any__as_the_draft_has_it)
 	}
 }
 
+static bool random_mark(double p)
+{
+	return random_u64() < p * 0x1p64;
+}
+
+/* Return the window after one ACK, with or without a mark. */
+static u64 ack(const struct ldcp_params *p, u64 cw, bool mark)
+{
+	return mark ? ldcp_revoke(p, cw, 1) : ldcp_grant(p, cw, 1);
+}
+
+/* The window to which the law converges: alpha (1 - p) / (beta p) */
+static double settled(const struct ldcp_params *l, double p)
+{
+	return (double)l->alpha_q24 * (1 - p) / (l->beta_q24 * p);
+}
+
+/* In the steady state each mark revokes what was granted since the previous mark. */
+TEST(any__settles_with_regular_marks)
+{
+	static const u32 period[] = { 5, 10, 100 };
+	struct ldcp_params p = params(1, 0.5, 0.25);
+	size_t i;
+	u32 k;
+
+	for (i = 0; i < 3; i++) {
+		double want = settled(&p, 1.0 / period[i]);
+		u64 cw = ONE;
+		double sum = 0;
+
+		for (k = 0; k < 4000 * period[i]; k++)
+			cw = ack(&p, cw, k % period[i] == 0);
+		for (k = 0; k < period[i]; k++) {
+			cw = ack(&p, cw, k % period[i] == 0);
+			sum += seg(cw);
+		}
+		assert_near(sum / period[i], want, 0.1 + want * 0.002);
+	}
+}
+
+/* E[alpha / cw] (1 - p) = beta p: the harmonic mean of cw converges to settled(). */
+TEST(any__settles_with_random_marks)
+{
+	static const double marked[] = { 0.1, 0.02, 0.002 };
+	struct ldcp_params laws[] = { params(1, 0.5, 0.25),
+				      params(0.25, 0.125, 0.25) };
+	int i, j, k;
+
+	random_state = 11;
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < 2; j++) {
+			double want = settled(&laws[j], marked[i]);
+			u64 cw = Q24(want);
+			double inverse = 0;
+
+			for (k = 0; k < 2000000; k++) {
+				cw = ack(&laws[j], cw, random_mark(marked[i]));
+				inverse += 1 / seg(cw);
+			}
+			assert_near(k / inverse, want, want * 0.01);
+		}
+	}
+}
+
 /* E[cw] p / 2 = gamma (1 - p), if cw reaches neither 1 nor gamma. */
 TEST(any__settles_below_1)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
-	int k;
+	int i, k;
 
-	for (int i = 0; i < 3; i++) {
+	random_state = 12;
+	for (i = 0; i < 3; i++) {
 		double want = 2.0 / 4096 * (1 - marked[i]) / marked[i];
 		u64 cw = Q24(want);
 		double sum = 0;
 
 		for (k = 0; k < 2000000; k++) {
-			cw = random_u64() < marked[i] * 0x1p64 ? ldcp_revoke(&l, cw, 1) :
-								 ldcp_grant(&l, cw, 1);
+			cw = ack(&l, cw, random_mark(marked[i]));
 			sum += seg(cw);
 		}
 		assert_near(sum / k, want, want * 0.02);
 	}
+}
+
+/* The draft's typical gamma with every 5th ACK marked: the largest window is
+ * 2 gamma (1 - p) / p, the smallest half of it.
+ */
+TEST(any__settles_below_1_with_regular_marks)
+{
+	struct ldcp_params l = params(1, 0.5, 1.0 / 16);
+	u64 cw = ONE / 16;
+	int k;
+
+	for (k = 0; k < 500; k++)
+		cw = ack(&l, cw, k % 5 == 4);
+	assert_near(seg(cw), 0.25, 1e-5);
+	for (k = 0; k < 4; k++)
+		cw = ack(&l, cw, false);
+	assert_near(seg(cw), 2.0 / 16 * 4, 1e-5);
 }
 
 TEST(tick_rtt__between_T_and_8_T)
@@ -421,6 +502,106 @@ TEST(tick__largest)
 
 	assert_near(ldcp_tick_ns(rtt_ns, Q24(0.001), random), want, want * 0.0002);
 	assert_true(ldcp_tick_ns((1ULL << 40) - 1, ONE - 1, random) > 5 * (1ULL << 40));
+}
+
+#define FLOWS	8
+#define TRIP	64	/* packet times from the switch to the sender and back to the switch */
+#define SIZE	1500U
+#define QUEUE	1024	/* packets; more than the sum of all windows */
+#define NOBODY	(-1)
+
+/* A switch that sends one packet in each packet time, and its senders. */
+struct loop {
+	struct ldcp_params law;
+	struct ldcp_curve curve;
+	u64 cw[FLOWS];
+	u32 flying[FLOWS];
+	struct packet {
+		int flow;
+		bool mark;
+	} queue[QUEUE], back[TRIP];
+	u32 head, tail;
+	/* sums over packet times, and over ACKs */
+	double bytes, idle, acks[FLOWS], marks, inverse;
+};
+
+static void loop_send(struct loop *l, int flow)
+{
+	u32 waiting = l->tail - l->head;
+	u64 p = ldcp_mark_p(&l->curve, waiting * SIZE);
+
+	assert_true(waiting < QUEUE);
+	l->queue[l->tail++ % QUEUE] = (struct packet){
+		.flow = flow, .mark = random_u64() >> 32 < p
+	};
+	l->flying[flow]++;
+}
+
+static void loop_ack(struct loop *l, const struct packet *packet)
+{
+	u64 *cw = &l->cw[packet->flow];
+
+	l->flying[packet->flow]--;
+	*cw = ack(&l->law, *cw, packet->mark);
+	l->acks[packet->flow]++;
+	l->marks += packet->mark;
+	l->inverse += 1 / seg(*cw);
+}
+
+static void loop_run(struct loop *l, u32 times)
+{
+	u32 t;
+	int i;
+
+	for (t = 0; t < times; t++) {
+		struct packet *back = &l->back[t % TRIP];
+
+		if (back->flow != NOBODY)
+			loop_ack(l, back);
+		/* no window stays below one segment, so no flow needs a timer */
+		for (i = 0; i < FLOWS; i++)
+			while (l->flying[i] < max(l->cw[i] / ONE, 1ULL))
+				loop_send(l, i);
+		l->bytes += (l->tail - l->head) * SIZE;
+		if (l->head == l->tail) {
+			back->flow = NOBODY;
+			l->idle++;
+		} else {
+			*back = l->queue[l->head++ % QUEUE];
+		}
+	}
+}
+
+TEST(any__flows_share_a_switch)
+{
+	static struct loop l;
+	const double times = 2000000;
+	double p, want, acks = 0;
+	int i;
+
+	memset(&l, 0, sizeof(l));
+	l.law = params(1, 0.5, 0.25);
+	l.curve = curve(5 * SIZE, 25 * SIZE, ALL);
+	random_state = 13;
+	for (i = 0; i < TRIP; i++)
+		l.back[i].flow = NOBODY;
+	/* at first one flow has the whole capacity */
+	for (i = 0; i < FLOWS; i++)
+		l.cw[i] = i ? ONE : 100 * ONE;
+	loop_run(&l, times / 20);
+	memset(&l.bytes, 0, sizeof(l) - offsetof(struct loop, bytes));
+	loop_run(&l, times);
+
+	for (i = 0; i < FLOWS; i++)
+		acks += l.acks[i];
+	for (i = 0; i < FLOWS; i++)
+		assert_near(l.acks[i] / acks, 1.0 / FLOWS, 0.01);
+	p = l.marks / acks;
+	want = settled(&l.law, p);
+	assert_near(acks / l.inverse, want, 0.02 * want);
+	/* the mean queue is the one for which the curve gives the measured p */
+	assert_near(l.bytes / times, (5 + p * 20) * SIZE, SIZE);
+	assert_true(l.idle / times < 0.02);
 }
 
 TEST(is_low_priority__until_IW_is_complete)
