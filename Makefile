@@ -151,8 +151,7 @@ check-debug: deps-test
 
 check-smp check-kcsan:
 	@scripts/install-deps lab test vm
-	@HPCC_SMP_DEBUG=$(if $(filter check-smp,$@),kasan,kcsan) HPCC_KERNEL=$(KERNEL) SCRIPT_S=1200 \
-		scripts/check vm $(T)
+	@HPCC_SMP_DEBUG=$(if $(filter check-smp,$@),kasan,kcsan) HPCC_KERNEL=$(KERNEL) scripts/check vm $(T)
 
 check-nic:
 	@scripts/install-deps lab test vm

@@ -11,7 +11,7 @@
 set -u
 
 HERE=$(dirname "$(readlink -f "$0")")
-SCRIPT_S=${SCRIPT_S:-400}
+SCRIPT_S=${SCRIPT_S:-1200}
 # Connections of a test that has ended use their module until they time out.
 UNLOAD_S=100
 KCSAN=/sys/kernel/debug/kcsan

@@ -12,7 +12,7 @@ set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 # Time limit of each script in seconds; the boot has 60 more.
-SCRIPT_S=${SCRIPT_S:-400}
+SCRIPT_S=${SCRIPT_S:-1200}
 LOG=
 
 # shellcheck disable=SC2317 # called by trap
