@@ -44,13 +44,13 @@ static inline u64 fuzz_take(struct fuzz_input *in, unsigned int bytes)
 	return v;
 }
 
-/* A number of 1 to 8 bytes, which a byte in front of it states. */
+/* A number of 1 to 8 bytes. The byte in front of the number contains its length. */
 static inline u64 fuzz_take_any(struct fuzz_input *in)
 {
 	return fuzz_take(in, 1 + fuzz_take(in, 1) % 8);
 }
 
-/* A copy with nothing behind it, so that ASan sees what reads too far. */
+/* A copy of exactly @n bytes, so that ASan detects reads beyond the end. */
 static inline u8 *fuzz_copy(const u8 *p, size_t n)
 {
 	u8 *copy = malloc(n);

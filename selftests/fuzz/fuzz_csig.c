@@ -47,7 +47,7 @@ static void pop(const u8 *data, size_t size, u16 tag)
 			       hpcc_csig_record(tag, true));
 		else
 			expect(!memcmp(p, data, size));
-		/* 0 and 0xffff are the same sum. */
+		/* In ones' complement 0 and 0xffff are the same sum. */
 		expect((u16)(csum_fold(csum_partial(p + place.tcp, n, 0)) % 0xffff) ==
 		       (u16)(sum % 0xffff));
 		expect(hpcc_csig_pop(p, &place, tag, false) == done);

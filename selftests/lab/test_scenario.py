@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpcc-lab: scenarios, topologies and workloads: units, keys, and what is refused."""
+"""Scenarios, topologies and workloads of hpcc-lab: units, keys, and values that are rejected."""
 
 import datetime
 import json

@@ -214,8 +214,8 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
 
     def test_connect(self):
         """The same flows run over connections that are opened before, opened at the start of the flow,
-        or taken from a pool. Small flows take one more round trip if their time includes the
-        handshake, and a pool has few connections.
+        or taken from a pool. If the completion time includes the handshake, small flows take one round
+        trip more. A pool has fewer connections than there are flows.
         """
         found = {}
         for how in ("before", "start", "pool"):

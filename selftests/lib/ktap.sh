@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For scripts that print KTAP; to be sourced without arguments. There are two kinds. One
-# defines functions test_*, and ends with
+# For scripts that print KTAP; to be sourced without arguments. There are two kinds of scripts. A
+# script of the first kind defines functions test_*, and ends with
 #
 #	ktap_main [test_one test_two ...]	run the named tests; without names, all tests
 #
@@ -12,7 +12,7 @@
 # tests to run. The script's status: 0 all tests passed or were skipped, 1 a test failed,
 # 2 a named test does not exist, 4 the script could not start.
 #
-# The other kind runs as a whole:
+# A script of the second kind runs as a whole:
 #
 #	ktap_whole "$@"		refuse names of tests; the script parses its own options
 #	ktap_plan N		print the plan: N results follow
@@ -22,7 +22,7 @@
 #	ktap_skipped N "NAME: WHY"		N tests are skipped
 #	ktap_exit		end with the script's status
 #
-# In functions of both:
+# In functions of both kinds:
 #
 #	skip WHY		end as skipped
 #	fail WHY		end as failed

@@ -271,7 +271,7 @@ class Link:
         self.code = 0
 
     def step(self, units, utilization=0.0, queue_T=0.0):
-        """Advance the time with a utilization, and set the queue, in units of T."""
+        """Advance the time by `units` at a utilization of the link, and set the queue (queue_T is in units of T)."""
         self.ts += units
         self.tx += round(units * utilization)
         self.code = qlen_code(round(queue_T * T_UNITS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests for a qdisc "hpcc", and the result of each that tc-hpcc(8) requires."""
+"""Random requests for a qdisc "hpcc", and for each request the result that tc-hpcc(8) requires."""
 
 import errno
 import socket

@@ -71,7 +71,7 @@ def fill(path, client, known):
 
 
 def marked(path, client):
-    """Return whether ldcp got marks, after filling the link if the flow has not filled it."""
+    """Return whether ldcp got marks. Fill the link first if the flow has not filled it."""
     def count():
         return path.a.counters("ldcp")["marked"]
 
@@ -81,8 +81,8 @@ def marked(path, client):
 
 
 def expect_works(path, cc, client, twice=False):
-    """Fail unless the client runs cc and gets telemetry or marks. Retransmissions of packets that
-    have arrived (twice) are outside the window.
+    """Fail unless the client runs cc and gets telemetry or marks. With twice, packets that have
+    arrived may be retransmitted, outside the window: check only checksum errors.
     """
     what = f"{cc} over IPv{path.version}"
     until(lambda: get_cc(client) == cc, lambda: (client.send(bytes(3000)), time.sleep(0.1)))

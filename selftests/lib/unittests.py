@@ -92,7 +92,7 @@ class SharedCase(unittest.TestCase):
 
 
 def main():
-    """Run the program's cases, or those whose names contain an argument. Exit with status 1 if one failed."""
+    """Run the program's cases, or those whose names contain an argument. Exit with status 1 if a case failed."""
     wanted, suite, known = sys.argv[1:], unittest.TestSuite(), []
     for case in _cases(sys.modules["__main__"]):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Carriers of requests, from one host to the other: kmod/hpcc/carrier/, qdisc/stamp/. Test X_NAME runs X with one
-carrier; ioam.py, int.py, ifa.py and csig.py test what only one of them has.
+carrier; ioam.py, int.py, ifa.py and csig.py test features of a single carrier.
 """
 
 
@@ -18,18 +18,18 @@ FILTER = "table inet f {\nchain in {\ntype filter hook input priority 0;\nmeta l
 
 
 def hops(name):
-    """Return the hops of a flow on a path of two switches: CSIG brings the signal of one."""
+    """Return the hops of a flow on a path of two switches: CSIG transports the signal of one switch."""
     return 1 if name == "csig" else 2
 
 
 def trouble(name, ns):
-    """Return the counters of a carrier that only move if something is wrong."""
+    """Return the counters of a carrier that increase only after an error."""
     return {key: n for key, n in ns.counters().items()
             if n and key.startswith(name + "_") and key not in (name + "_sent", name + "_received")}
 
 
 def withdraw(name, path, server=None):
-    """The receiver does not take a carrier any more."""
+    """Make the receiver stop accepting a carrier."""
     if name == "ioam":
         path.b.sysctl("net.ipv6.max_hbh_length", 8)     # drops packets with such headers
     elif name == "ifa":
@@ -42,13 +42,13 @@ def withdraw(name, path, server=None):
 
 @each(*CARRIERS)
 def end_to_end(name):
-    """The carrier brings the load of each hop, and W follows it as it follows the TCP option."""
+    """The carrier transports the load of each hop, and W follows the load as with the TCP option."""
     long = {"delay": "200us"} | ({"stamp": "tcp,int int_window 200us"} if name == "int" else {})
     for version in VERSIONS[name]:
         took = []
         for carrier in 0, CARRIERS[name]["carrier"]:
             path = carrier_path(name, **long, version=version, carrier=carrier)
-            # the link that fills up is one whose port stamps, and not the host's
+            # the full link belongs to a port that stamps, not to the host
             path.change(2, f"hpcc rate {MBPS // 2}mbit")
             if name != "csig":
                 for ns in path.hosts:
@@ -73,7 +73,7 @@ def end_to_end(name):
 
 @each(*CARRIERS)
 def with_the_rest(name):
-    """The carrier works with data in both directions at once, if the receiver computes W, and with other settings."""
+    """The carrier works with data in both directions at once, with receiver mode, and with other settings."""
     more = {"ioam": [{"carry": 1}], "int": [{"int_dscp": 46, "stamp": "tcp,int int_dscp 46"}]}
     for how in {}, {"where": 1}, *more.get(name, []):
         path = carrier_path(name, **how)
@@ -91,7 +91,7 @@ def with_the_rest(name):
 
 @each(*CARRIERS)
 def by_routes(name):
-    """A route enables a carrier as the sysctl does, but for its prefix alone."""
+    """A route enables a carrier as the sysctl does, but only for the prefix of the route."""
     number = CARRIERS[name]["carrier"]
     for version in VERSIONS[name]:
         for carrier, brings in (0, True), (number, False):
@@ -108,7 +108,7 @@ def by_routes(name):
 
 @each(*CARRIERS)
 def not_agreed(name):
-    """A sender does not use a carrier that the receiver cannot take: no links, IPv6, or SACK, or no tags popped."""
+    """A sender does not use a carrier that the receiver does not support: no links, IPv6, SACK, or removal of tags."""
     for lacks in {"ioam": ("links", "IPv6"), "csig": ("carrier",)}.get(name, ("links", "SACK")):
         path = carrier_path(name, **({"version": 4} if lacks == "IPv6" else {}))
         if lacks == "links":
@@ -123,22 +123,22 @@ def not_agreed(name):
 
 @each("ioam", "int", "ifa")
 def unknown_link(name):
-    """The TCP option takes over if the receiver does not know one of the links."""
+    """The TCP option replaces the carrier if one of the links is not in the receiver's table."""
     falls_back(carrier_path(name, known=[1]), name, "unknown_link")
 
 
 @each("ioam", "int", "ifa")
 def no_room(name):
-    """The TCP option takes over if there are more hops than room: there are no records of half a path."""
+    """The TCP option replaces a carrier without space for all hops: records never describe only a part of the path."""
     path = carrier_path(name, ioam_nodes=1)
     falls_back(path, name, "ignored")
-    if name != "ifa":       # IFA has room for one hop more, which shows that the path is too long
+    if name != "ifa":       # IFA has space for one hop more, which shows that the path is too long
         expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
 
 
 @each("ioam", "ifa")
 def dropped(name):
-    """The TCP option takes over if the receiver's filter drops the carrier; with IOAM this costs an RTO."""
+    """The TCP option replaces the carrier if the receiver's filter drops the carrier; with IOAM this costs an RTO."""
     path = carrier_path(name)
     withdraw(name, path)
     falls_back(path, name)
@@ -148,8 +148,9 @@ def dropped(name):
 
 @each(*CARRIERS)
 def dropped_later(name):
-    """The receiver does not take the carrier any more: the carrier stops, and no byte of it becomes data. Probes are
-    lost, data are not; packets with traces are, which costs up to two RTOs.
+    """The receiver stops accepting the carrier. The sender then stops the carrier, and no byte of the carrier is
+    delivered as data. Probes and packets with traces are lost, which costs up to two RTOs with traces; other data
+    are not lost.
     """
     for how in {"version": VERSIONS[name][0]}, {"version": 6} | ({"stamp": "tcp"} if name == "ioam" else {}):
         path = carrier_path(name, **how)

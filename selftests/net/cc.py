@@ -28,7 +28,7 @@ def test_one_reduction_a_round():
 
 
 def test_once_in_a_round_trip():
-    """With per_rtt 1 W changes only when Wc does; with per_rtt 0 W follows each record."""
+    """With per_rtt=1, W changes only when Wc changes. With per_rtt=0, W follows each record."""
     for per_rtt in 1, 0:
         flow, link, _ = measured(3, 1.0, 0.9, per_rtt=per_rtt)
         base, differ = flow.acked, False
@@ -59,7 +59,7 @@ def test_T_from_rtt():
 
 
 def test_parameters():
-    """n_flows, w_ai, eta_permille and host_mbps have their effect on W."""
+    """n_flows, w_ai, eta_permille and host_mbps change W as specified."""
     for how, growth in (({"n_flows": 10}, W_INIT * 0.05 / 10), ({"w_ai": 777}, 777),
                         ({"eta_permille": 900}, W_INIT * 0.1 / 100)):
         _, link, now = measured(2, 1.0, 0.9, **how)

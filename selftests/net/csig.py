@@ -49,7 +49,7 @@ def parts(data, at=12):
 
 
 def test_batches():
-    """On a link without a rate a probe is not taken for late if later data arrive with it in one batch."""
+    """On a link without a rate a probe does not count as late if later data arrive in the same batch."""
     path = carrier_path("csig", switches=1)
     for dev in "left", "right":
         path.change(1, "hpcc rate 0 delay 0", dev)
@@ -65,16 +65,19 @@ def test_batches():
 
 
 def test_nobody_pushes():
-    """The TCP option takes over if the host's port pushes no tags, or if no switch writes."""
+    """The TCP option replaces CSIG if the host's port pushes no tags, or if no switch writes."""
     falls_back(carrier_path("csig", push="int"), "csig", "ignored")
     falls_back(carrier_path("csig", stamp="tcp"), "csig", "ignored")
 
 
 def test_early_loss():
-    """A flow falls back for losses before it has noticed that CSIG brings nothing: it returns by the TCP option."""
-    # start_rtt_ns lets the flow start with W_init: its first burst loses packets. With maxStage 0
-    # the TCP option would bring telemetry before CSIG has been silent for long enough to stop.
-    # With 20 KB the losses come later, and the TCP option brings it before that with maxStage 5, too.
+    """A flow falls back because of losses before it detects that CSIG returns no signals: it returns by the TCP
+    option.
+    """
+    # The large start_rtt_ns makes the flow start with W_init also after a long handshake, so its
+    # first burst loses packets. With maxStage 0 the TCP option would transport telemetry before CSIG
+    # has been silent for long enough to stop. With 20 KB losses come later, so the TCP option does
+    # this earlier also with maxStage 5.
     for limit in "15kb", "20kb":
         path = carrier_path("csig", push="int", start_rtt_ns=10**9, max_stage=5)
         path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit {limit} node 2 port 2 stamp tcp,csig")
@@ -88,7 +91,7 @@ def test_early_loss():
 
 
 def test_classic_tags_no_data():
-    """After losses without a signal requests use the TCP option: the receiver would drop data with a tag."""
+    """After losses without a signal, requests use the TCP option, because the receiver would drop data with a tag."""
     for version in 4, 6:
         path = carrier_path("csig", version=version)
         ends = path.connect()
@@ -102,7 +105,7 @@ def test_classic_tags_no_data():
         path.change(2, f"hpcc rate {PATH_MBPS}mbit delay 200us node 2 port 2 stamp tcp")
         expect("lost", path.a.counters()["unseen_loss"] > 0, True)
         timeouts = path.a.snmp("TcpExtTCPTimeouts")
-        # Each of these segments is a request by itself, so with tags all would be lost.
+        # Each of these segments is a request, so with tags all segments would be lost.
         for i in range(20):
             transfer((*ends, pattern(1000, i)))
             time.sleep(0.01)
@@ -141,7 +144,7 @@ def test_only_probes_come_in():
 
 
 def test_port_writes():
-    """The first port writes, a worse value replaces a better one, and nothing else in the frame changes."""
+    """The first port writes, a worse value replaces a better value, and no other byte of the frame changes."""
     for version in 4, 6:
         for tags in b"", VLAN, VLAN * 4:
             port = FramePort("stamp csig csig_time 1us int_window 1ms", SHAPE)
@@ -194,7 +197,7 @@ def test_port_leaves():
         ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
     )
     leave_unchanged(cases, SHAPE)
-    # A port without a rate does not know PD, and neither does one with a child.
+    # A port without a rate or with a child cannot compute PD.
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
     port = FramePort("stamp csig", SHAPE)
@@ -204,7 +207,7 @@ def test_port_leaves():
 
 
 def test_push():
-    """A segment with a request gets a tag in front of its IP header and behind its VLAN tag; no other segment does."""
+    """Only a segment with a request gets a tag, in front of its IP header and behind its VLAN tag."""
     for version, tags, stamp in itertools.product((4, 6), (b"", VLAN), ("csig_push", "csig,csig_push")):
         port, at = FramePort(f"stamp {stamp}", SHAPE), 12 + len(tags)
         for kind in ABW_C, PD, QLEN:
@@ -225,7 +228,8 @@ def test_push():
 
 
 def test_not_ethernet_any_more():
-    """A device has stopped being an Ethernet device: its port neither looks for tags in its packets nor pushes any."""
+    """After a device has stopped being an Ethernet device, its port neither searches packets for tags nor pushes tags.
+    """
     ns = Netns()
     with ns:
         tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -248,7 +252,7 @@ def test_not_ethernet_any_more():
 
 
 def test_captures():
-    """hpcc-carriers.lua reads captures/csig.pcap of unit/test_captures.c: of three ports the third one is not worse."""
+    """hpcc-carriers.lua reads captures/csig.pcap of unit/test_captures.c: the value of the third port is not worse."""
     tags = ["csig.type", "csig.bucket", "csig.locator"]
     record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
     packets = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])

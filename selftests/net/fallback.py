@@ -101,7 +101,7 @@ def test_return_is_slow():
     expect("runs, W", (flow.cc(), found[0]), ("hpcc", cwnd * tcp_info(flow.sock)["snd_mss"]))
     while found[-1] < W_INIT and len(found) < 8:
         found.append(flow.round(link.step(9000, 0.01))["W"])
-        # The bytes that the ACK of the return acknowledged count as well.
+        # The limit includes the bytes acknowledged by the ACK that caused the return.
         expect_in(f"W, of {found}", found[-1], 1, 2 * found[-2] + found[0])
         expect_in("R T", paced(flow), *[part * min(2 * found[-1], W_INIT) for part in (0.99, 1.01)])
     expect_in(f"rounds to W_init, of {found}", len(found), 4, 7)

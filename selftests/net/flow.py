@@ -80,7 +80,7 @@ def test_memory():
         set_cc(sock, "reno")
     used = 1024 * (used - unreclaimable_kb()) / 400
     print(f"# {used:.0f} bytes for a flow")
-    # A debug kernel keeps freed memory. In real time other processes free memory, too.
+    # A debug kernel keeps freed memory. In a guest in real time other processes free memory, too.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("bytes for a flow", used, 500, 1024)
 

@@ -131,7 +131,7 @@ def test_usage():
 
 
 def test_slow_hop():
-    """The hop with the largest u' limits W: "holds" is this hop, and the line "why" names it."""
+    """The hop with the largest u' limits W: "holds" is the number of this hop, and "why" names this hop."""
     need_virtual_time()
     path, ends = slow_hop()
     path.a.ask()

@@ -212,7 +212,7 @@ def test_port_counts_for_long():
     found = [HOP.unpack_from(port.through(sent), 14 + 20 + 4 + 32 + 4)[6]
              for _ in range(2 ** 51 // (8 * 10 ** 6) // len(sent) + 100)]
     steps = [(b - a) % (1 << 32) for a, b in zip(found, found[1:])]
-    # The kernel sends other packets in between.
+    # The kernel sends other packets between our frames.
     expect_in("longest step", max(steps), 65000, 67000)
     expect_in("time in ns", sum(steps) * 8 * 10 ** 6, 2 ** 51, 2 ** 52)
 

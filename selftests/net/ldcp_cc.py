@@ -540,7 +540,9 @@ def test_fallback():
 
 
 def until_it_waits(flow):
-    """Acknowledge segments until none follows for 50 ms: one in 50 ticks with a mean of 2 s is shorter."""
+    """Acknowledge segments until none follows for 50 ms. Ticks have a mean of 2 s; one tick in 50 is
+    shorter than 50 ms.
+    """
     for _ in range(10):
         if not flow.got(0.05):
             return

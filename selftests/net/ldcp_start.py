@@ -390,9 +390,10 @@ MIDDLE, END = {8}, set(range(10, 19))
 NO_STAMPS = {"timestamps": False}
 
 
-# A message's lost packets, cw, round trips: cw becomes the number of packets before the gap, or one. If only the tail
-# arrives, its ACK reveals the loss, whose retransmission starts with one segment. A loss is detected before the
-# packets behind it left: they do not count as in flight for long.
+# Each tuple has the lost packets of a message, the expected cw, and the maximum number of round trips. cw becomes the
+# number of packets before the first lost packet, at least one. If only the tail arrives, its ACK shows the loss, and
+# the retransmission starts with one segment. If a loss is detected before later packets leave, these packets do not
+# count as in flight for long.
 @cases(loss_in_the_middle=((MIDDLE, 8, 1.1), (MIDDLE, 8, 1.1, {"version": 6}), ({5, 6, 7}, 5, 2.1)),
        loss_of_the_first=(({0}, 1, 1.1),),
        loss_of_all_but_the_tail=((set(range(19)), 1, 20), (set(range(4)), 1, 8, {"message": 5})),

@@ -339,7 +339,7 @@ def another_tag(flow, link, turn):
 
 
 def ever_longer(flow, link, _turn):
-    """Send each valid record for a second hop, which the next echo denies; that echo acknowledges nothing."""
+    """Send each valid record for hop 2 of two hops. The next echo has only one hop, and acknowledges no data."""
     flow.echo(Link(2, ts=link.step(9000, 0.1).ts))
     flow.echo(Link())
 
@@ -448,7 +448,7 @@ def tell_lies(flow, seed):
 
 
 def repent(flow, seed):
-    """Report the truth about an idle link: W returns to W_init."""
+    """Send correct records of an idle link: W returns to W_init."""
     # baselines are valid for 64 T
     time.sleep(64e-9 * T_NS)
     link, turns = Link(tag=77), 0

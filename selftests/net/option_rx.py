@@ -282,7 +282,9 @@ def raw_socket(ns, family):
 
 
 def test_other_experiments():
-    """Options of our kind of other experiments stay, are counted, and do nothing; ours beside them are read."""
+    """Other experiments' options with our kind stay, are counted, and have no effect; our options beside them
+    are processed.
+    """
     word = struct.pack("!Q", 0x0123456789abcdef)
     others = (("AccECN, order 0", b"\xfd\x04\xac\xc0", "unagreed_ignored"),
               ("AccECN, order 1, counters", b"\xfd\x0d\xac\xc1" + bytes(9) + b"\1\1\1", "malformed_ignored"),

@@ -144,7 +144,9 @@ def test_lost_ack():
 
 
 def test_lost_ack_beside_probes():
-    """A retransmission after a probe of INT or IFA pauses the option in ACKs only if the ACK before it carried one."""
+    """A retransmission after a probe of INT or IFA pauses the option in ACKs only if the previous ACK carried an
+    option.
+    """
     need_virtual_time()
     for (carrier, cap), has_option in itertools.product(((2, CAP_INT), (3, CAP_IFA)), (False, True)):
         peer = Peer(carrier=carrier).connected(syn_option(caps=CAP_TELEMETRY | CAP_PROBES | cap))

@@ -183,7 +183,7 @@ def fq_path(cc, port, connections=2, **sysctls):
 
 
 def expect_order(path):
-    """Fail unless fq held segments back until their departure times, and none of them overtook another."""
+    """Fail unless fq delayed segments until their departure times, and all segments arrived in order."""
     expect("throttled", path.a.qdiscs("right")[0]["throttled"] > 0, True)
     expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
 

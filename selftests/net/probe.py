@@ -285,7 +285,7 @@ def test_cork():
 
 
 def test_older_peer():
-    """A peer may answer no probes, and send the records with its next ACK: telemetry works."""
+    """Telemetry also works if the peer does not answer probes, and returns the records with its next ACK."""
     flow, link = Flow(carry=1), Link()
     for _ in range(20):
         flow.round(link.step(9000, 0.9))

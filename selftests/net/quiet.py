@@ -226,7 +226,7 @@ def test_whole_way():
 
 
 def test_changes():
-    """Thresholds change while data flow: records and quiet hops both count as telemetry."""
+    """Thresholds change during a transfer. The flow stays in mode telemetry, both with records and with quiet hops."""
     path = Path(sample=0, host_mbps=MBPS)
     path.change(1, "hpcc rate 500mbit")
     client, server = path.connect()

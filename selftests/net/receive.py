@@ -40,7 +40,7 @@ def most(version=4):
 
 
 def test_first_window():
-    """Both ends open the window, for client and server."""
+    """Client and server both open their receive window to W_init at the handshake."""
     for cc in "hpcc", "ldcp":
         for version in 4, 6:
             for who, sock in zip(("client", "server"), connected((cc, cc), version)[0]):

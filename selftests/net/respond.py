@@ -429,7 +429,9 @@ def test_flooded():
 
 
 def test_flooded_in_a_vlan():
-    """The bridge looks up addresses per VLAN: an address that is known in one VLAN is flooded in another."""
+    """The bridge looks up addresses per VLAN: it floods a frame to an address that it has learned only in
+    another VLAN.
+    """
     port = Port()
     sender = port.bridge("vlan_filtering", "1", "vlan_default_pvid", "9")
     for vlan in 5, 6:
@@ -519,7 +521,9 @@ def test_vlans_apart():
 
 
 def test_budget():
-    """The number of responses is limited per sender and per port; flows that continue still get theirs."""
+    """The number of responses is limited per sender and per port. Continuing flows still get responses
+    beside new flows.
+    """
     need_virtual_time()
     port = Port("respond 1b every 100ms", queued=3)
     for sport in range(1000, 1400):
@@ -528,7 +532,7 @@ def test_budget():
     expect("flows of a sender", sent, 32)
     port.send(frame(sport=1400, size=0, ends=host(1)))
     expect("another sender", len(port.responses()), 1)
-    # twelve flows continue beside many forged ones
+    # four flows continue beside many new flows
     seen = set()
     for turn in range(1, 11):
         time.sleep(0.1)

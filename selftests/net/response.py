@@ -129,7 +129,7 @@ def test_W_min():
 
 
 def test_repeated():
-    """The same response again, and an older one with a queue that is no longer, change nothing."""
+    """A repeated response, and another response whose queue is not longer, change nothing."""
     flow = Sending()
     flow.respond(response(3), data=flow.first + 2 * MSS)
     window = flow.next()["W"]

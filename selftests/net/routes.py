@@ -169,7 +169,7 @@ def test_mapped():
 # ---- The effect of routes ----
 
 def used(path, to, **ends):
-    """Send to an address. Return whether the receiver computed W, at any time and at the end."""
+    """Send to an address. Return whether the receiver computed W at any time, and whether it did at the end."""
     listener = path.b.listen(to)
     client, server = meet(path.a.socket(path.version), listener)
     listener.close()
@@ -186,7 +186,9 @@ def used(path, to, **ends):
 
 
 def test_who_computes():
-    """The routes of both ends decide per address which end computes W, with their values at the beginning."""
+    """The routes of both ends select for each address which end computes W. A connection keeps the choice
+    made when it began.
+    """
     path = Path(host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add 10.0.0.3/24 dev left")
     set_routes(path.a, "10.0.0.3/32 1 -", "10.0.0.2/32 0 -")

@@ -80,7 +80,7 @@ def test_many():
         left.append(slab_bytes())
     print(f"# bytes for an end: {took[0]:.0f} that is not a receiver, {took[1]:.0f} that is")
     print(f"# slab: {left}")
-    # A debug kernel keeps freed memory. In real time other processes free memory, too.
+    # A debug kernel keeps freed memory. In a guest in real time other processes free memory, too.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("bytes for an end that is not", took[0], 500, 1024)
         expect_in("more for one that is", took[1] - took[0], 256, 448)

@@ -469,9 +469,9 @@ test_change_under_traffic()
 	no_backlog
 }
 
-# The parent fetches a packet every 8 ms from a port that can send one every 8 us.
-# So the port is blocked, and must not start packets as if it had sent meanwhile. Each
-# time it detects this, it catches up for 1 ms, which is 123 packets.
+# The parent dequeues a packet every 8 ms from a port that can send one every 8 us, so the parent
+# blocks the port. The port must not make up for the blocked time. Each time it detects the block,
+# it makes up for at most 1 ms, which is 123 packets.
 test_catch_up()
 {
 	local out
@@ -485,7 +485,7 @@ test_catch_up()
 	while_queued 400 bash -c "sleep 0.1; tc -s qdisc show dev v0 >$out"
 	arrived 400
 	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
-	# After 100 ms the port has caught up once, not at each of a dozen fetches.
+	# After 100 ms the port has made up for blocked time once, not at each of a dozen dequeues.
 	expect "queue after 100 ms" "$(grep -o 'queue [0-9]*b' "$out")" \
 		"queue $(((400 - 4 - 123) * WIRE))b"
 }

@@ -36,7 +36,9 @@ def rounds(few):
 
 
 class Traffic:
-    """Connections that send until the block ends, driven by two CPUs; `each` is called meanwhile."""
+    """Connections that send until the with block ends. Two threads on different CPUs transfer data,
+    and call `each` in every turn.
+    """
 
     # Seconds between turns. In virtual time the clock stands still while programs run: without this
     # pause nothing else would run if the link has no rate.

@@ -200,7 +200,7 @@ def test_ipv6_extension_headers():
 
 
 def test_leaving_after_extension_headers():
-    """Leaving hpcc does not return the reserved space if setsockopt() has already removed it."""
+    """If setsockopt() has removed the reserved space, a change from hpcc to cubic does not return the space again."""
     ends = Watched(6, offload=False)
     ends.send(50000)
     # no ACK arrives between the two calls

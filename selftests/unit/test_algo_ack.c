@@ -91,7 +91,7 @@ TEST(measure_quiet__first_record_measures)
 	/* the next record is measured against this one */
 	assert_int_equal(ack(T_NS, T_NS / 2, 0, 5000000, 6000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE / 2);
-	/* a new quiet time starts at eta */
+	/* when the hop becomes quiet again, its u' starts at eta */
 	quiet_ack(1, T_NS, 7000000);
 	assert_int_equal(a.U_q24, p.eta_q24);
 }

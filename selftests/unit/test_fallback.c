@@ -96,7 +96,9 @@ TEST(ack__busy_link_explains)
 	assert_true(round_trip(100, 50, 1, 87));
 }
 
-/* A start at line rate fills a buffer. W falls, and the link is idle before the round trip ends. */
+/* A flow that starts at line rate fills a buffer. W falls, so the link is idle before the round
+ * trip ends.
+ */
 TEST(ack__overload_explains)
 {
 	u32 sent_at;

@@ -350,7 +350,7 @@ static double settled(const struct ldcp_params *l, double p)
 	return (double)l->alpha_q24 * (1 - p) / (l->beta_q24 * p);
 }
 
-/* In the steady state each mark revokes what was granted since the previous mark. */
+/* In the steady state each mark reduces cw by its growth since the previous mark. */
 TEST(any__settles_with_regular_marks)
 {
 	static const u32 period[] = { 5, 10, 100 };

@@ -223,7 +223,9 @@ TEST(newint_begin__again)
 	assert_in_range(part() * 1000, 400, 480);
 }
 
-/* The law is NewAck's, if an ACK ends a round trip after T and the time of the queue. */
+/* NewINT computes the same W and Wc as NewAck if ACKs end NewAck's round trips at the same
+ * times: when T and the queueing time of the last round trip have passed.
+ */
 TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_algo a = copy_of(&r.algo);
@@ -261,7 +263,7 @@ TEST(newint_sample__T)
 	assert_int_equal(r.last_update, 10001);
 }
 
-/* Data that the sender transmits with a new W wait behind the queue of that time. */
+/* Data that the sender transmits with a new W wait behind the queue that exists at that time. */
 TEST(newint_sample__queue)
 {
 	step(6000, 6000, 6000, 50000);

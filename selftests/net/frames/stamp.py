@@ -243,7 +243,7 @@ def group_gso(wire, split):
 
 
 def group_gso_plain(wire, arrive):
-    """A super-packet of 5 segments without a request arrives as such, with the same bytes, split or whole."""
+    """A GSO packet of 5 segments without a request arrives with unchanged bytes, split or unsplit."""
     for version in (4, 6):
         for what, opt in (("without option", TIMESTAMPS), ("echo", request(
                 kind_of=ECHO, slots=[record(1, 123, 456)]))):

@@ -378,7 +378,7 @@ static void begin_round(struct maker *m, const struct options *o, const int tuns
 	address(m->saddr4, 4, round & 1, 250);
 	address(m->saddr6, 6, round & 1, 250);
 	m->port = PORT_HPCC;
-	/* A round has the sniffer, or raw sockets for TCP, or neither. */
+	/* A round uses the sniffer, or raw sockets for TCP, or none of these sockets. */
 	if (round % 4 == 2)
 		sniffer = socket(AF_PACKET, SOCK_RAW, htons(3));
 	for (uint8_t version = 4; version <= 6; version += 2) {

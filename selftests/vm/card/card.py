@@ -124,8 +124,8 @@ def loads(segments):
 def check_tx(segments, in_order):
     """Between two records tx grows by the transmission time of the packets sent in between. The
     growth is never less than the transmission time of the packets that arrived. The growth is
-    larger if packets were lost: QEMU drops packets when it is late. If packets overtake each
-    other, only the sum is checked.
+    larger if packets were lost: QEMU drops packets if it does not process them in time. If packets
+    overtake each other, only the sum is checked.
     """
     records = list(loads(segments))
     less = more = sent = seen = 0
