@@ -28,7 +28,7 @@ fresh()
 	done
 }
 
-# The loaded module is the one that dkms has built, not one of the tree.
+# The loaded module was built by dkms, and is not from the tree.
 from_dkms()
 {
 	local file
@@ -100,7 +100,7 @@ test_by_route()
 	done
 }
 
-# A user who may not load modules cannot cause the kernel to load one.
+# A user without the right to load modules cannot make the kernel load a module.
 test_not_by_anybody()
 {
 	fresh
@@ -150,7 +150,7 @@ test_modules_load_d()
 	[ -d /proc/sys/net/hpcc ] || fail "no parameters"
 }
 
-# Without the file of modules-load.d: the setting loads the module.
+# Without the file in modules-load.d, the setting loads the module.
 test_sysctl_d()
 {
 	fresh

@@ -84,7 +84,7 @@ sign_modules()
 		file=$(module "$name")
 		cp "$file" "$WORK/unknown"
 		[ "${file%.xz}" = "$file" ] || xz -d "$WORK/unknown/$name.ko.xz"
-		# strip removes the signature, because it is not part of the object.
+		# strip removes the signature, because the signature is not part of the object.
 		strip -g -o "$WORK/unsigned/$name.ko" "$WORK/unknown/$name.ko"
 		cp "$WORK/unsigned/$name.ko" "$ROOT/debs/own"
 		in_root "/$sign" sha256 /debs/own/key /debs/own/certificate "/debs/own/$name.ko" || return

@@ -7,7 +7,7 @@
 # key, whose certificate has the serial number SERIAL. Three directories contain the
 # modules: unsigned (UNSIGNED), signed with an unknown key (UNKNOWN), and signed with the
 # trusted key by sign-file (OWN). dkms has signed the modules that modprobe finds: with
-# the trusted key under Secure Boot, otherwise with a key of its own.
+# the trusted key under Secure Boot, otherwise with its own key.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -54,7 +54,7 @@ nothing_loaded()
 	! grep -E "hpcc|ldcp" /proc/modules || fail "something is loaded"
 }
 
-# dkms signs with a key of this machine, which the firmware does not know.
+# dkms signs with a key of this machine, which the firmware does not trust.
 test_unknown_key()
 {
 	expect "signer" "$(modinfo -F signer "$UNKNOWN/hpcc_common.ko")" "DKMS module signing key"

@@ -49,8 +49,7 @@ enter_root()
 	all_files > "$WORK/before"
 }
 
-# List all files, except those that no package is responsible for: logs, caches (also a
-# user's), and the key of dkms.
+# List all files, except files of no package: logs, caches (also of a user), and the key of dkms.
 all_files()
 {
 	(cd "$ROOT" && find . -xdev \( -path ./proc -o -path ./var/log -o -path ./var/cache \

@@ -38,7 +38,7 @@ build()
 	make -C "$1" "${how[@]}" M="$WORK" modules > "$WORK/log" 2>&1
 }
 
-# Cause each bug in a guest of its own, because such a guest boots very fast.
+# Cause each bug in a separate guest, because such a guest boots very fast.
 make_bugs_uml()
 {
 	local tree=$1 bug

@@ -57,7 +57,7 @@ def read(path):
 
 class Faults:
     """Make allocations fail if a module's code is in their call stack, until the end of the test or
-    until stop(). The first one beyond a number of bytes fails, or each interval-th.
+    until stop(). The first allocation beyond a number of bytes fails, or every interval-th allocation.
     """
 
     DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0,
@@ -192,7 +192,7 @@ def test_modules():
 
 def test_setup():
     """Each allocation of the work item that registers a module's parts fails once, selected by its
-    bytes: the work item undoes what it has done, and tries again.
+    bytes: the work item undoes its steps, and tries again.
     """
     defer(loaded_again)
     spaces = [Netns() for _ in range(3)]
@@ -246,8 +246,8 @@ def test_namespaces():
 
 
 def test_tables():
-    """A request for a table either sets all of its entries, or fails and sets none. The memory for
-    it may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks that.
+    """A request for a table either sets all of its entries, or fails and sets none. The allocation
+    may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks this.
     """
     ns = Netns()
     for name, set_some, get in (
@@ -288,7 +288,9 @@ def no_memory(*spaces):
 
 
 def test_coming_back():
-    """A connection that agreed returns to hpcc without memory: it runs classic. Later it gets memory."""
+    """A connection that agreed returns to hpcc when no memory is available, and runs classic. Later it
+    gets the memory.
+    """
     path = Path(switches=1)
     client, server = path.connect()
     set_cc(client, "cubic")
@@ -338,7 +340,7 @@ def test_ldcp_needs_nothing():
 
 def test_no_room_in_front():
     """IPv6 extension headers use the space in front of a segment, so that our option needs an
-    allocation: if that fails the segment is sent without the option.
+    allocation: if the allocation fails the segment is sent without the option.
     """
     pair = Pair(6)
     listener = pair.listen()
@@ -478,7 +480,7 @@ def expect_error(error):
 
 
 def test_devices():
-    """A device whose speed could not be stored counts as one without a speed."""
+    """A device whose speed could not be stored counts as a device without a speed."""
     pair = Pair()
     faults = Faults("hpcc_common", times=2)
     pair.c.ip(f"link add far index 5000 type veth peer name far index 5000 netns {pair.s.path}")

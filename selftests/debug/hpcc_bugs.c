@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One bug of each class that a debug kernel has to detect. Only a kernel that reports these bugs
- * shows, by reporting nothing, that the other modules have no such bugs.
+ * One bug of each class that a debug kernel has to detect. If a kernel reports these bugs, and
+ * nothing for the other modules, the other modules have no such bugs.
  *
  * The parameter bug=NAME triggers that bug when the module is loaded. Load it only in a guest.
  */

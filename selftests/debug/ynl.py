@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/netlink/specs/hpcc.yaml by the kernel's own ynl, which sources of newer kernels have."""
+"""Test Documentation/netlink/specs/hpcc.yaml with ynl, which is part of the sources of newer kernels."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ def ynl(ns, *words):
 
 
 def test_flows():
-    """ynl returns one flow and all flows, with identities of links, with the values of our own reader."""
+    """ynl returns the same values as our own reader, for one flow and for all flows, with identities of links."""
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     client, server = path.connect()

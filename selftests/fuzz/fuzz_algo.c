@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/law/algo.h>: any parameters, any series of ACKs with any records; and between them
- * responses of switches, <hpcc/law/response.h>.
+ * <hpcc/law/algo.h>: any parameters, any series of ACKs with any records, and responses of
+ * switches between the ACKs, <hpcc/law/response.h>.
  *
  * Input: parameters, then operations: a byte that selects the operation, and its
  * arguments. Operations are ACKs with up to 31 records, for which there may be too
@@ -263,7 +263,7 @@ static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a, const struct 
 		expect(a->U_q24 >= u_q24);
 }
 
-/* Slow start keeps W down and does nothing else. */
+/* Slow start only limits W. */
 static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		      const struct hpcc_params *p, bool begin)
 {

@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u32 len = min_t(size_t, in.size, OPTS_MAX);
 	u8 *opts = fuzz_copy(in.p, len);
 
-	/* hpcc_opt_next() is called only for kinds of ours, not for timestamps. */
+	/* hpcc_opt_next() is called only for our kinds, not for timestamps. */
 	if (kind == FUZZ_TIMESTAMPS)
 		kind = FUZZ_KIND;
 	walk(opts, len, kind);

@@ -99,7 +99,7 @@ def fixed_addresses():
     return [] if tried.returncode else prefix
 
 def run(*command, env=None):
-    """Run a tool, and fail if it does. Return its output."""
+    """Run a tool. Return its output. Fail if the tool fails."""
     done = subprocess.run([str(word) for word in command], env=env, text=True, check=False,
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:

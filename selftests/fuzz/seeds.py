@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """seeds.py DIR: write the first inputs of the fuzz targets, DIR/TARGET/NAME.
 
-Each is a valid input, or one with a single error. The head of fuzz_TARGET.c describes the input.
+Each input is valid, or has a single error. The head of fuzz_TARGET.c describes the input.
 """
 
 import struct
@@ -29,7 +29,7 @@ def numbers(*values):
     return b"".join(map(number, values))
 
 def telemetry(kind_of, *records, hops=0, **how):
-    """Return an option of ours."""
+    """Return one of our options."""
     return option(kind_of, records, hops=hops, **how)
 
 # ---- packets
@@ -143,7 +143,7 @@ def ack(*records, ack_seq, snd_nxt):
     return bytes([0x80 | len(records)]) + numbers(ack_seq, snd_nxt) + b"".join(records)
 
 def since(hop, dts, dtx, qlen, tag=0):
-    """Return a record, with times relative to the link's last one."""
+    """Return a record, with times relative to the link's last record."""
     return bytes([0x20 | tag << 7 | hop]) + numbers(dts, dtx, qlen)
 
 def algo_seeds():
@@ -199,7 +199,7 @@ def ldcp_seeds():
 
 def fallback_seeds():
     def ack(span, dtx, delivered, lost, hop=1):
-        """Return a round trip in which the link has sent for dtx."""
+        """Return a round trip in which the link has transmitted for dtx."""
         return bytes([64 | 16 | (hop - 1)]) + numbers(span, dtx) + \
             delivered.to_bytes(2, "little") + lost.to_bytes(2, "little")
 

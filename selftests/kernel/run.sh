@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# run.sh STATE COLLECTION LINE...: inside a guest, run tests of the kernel's
-# own selftests. COLLECTION is a built tools/testing/selftests; a LINE is one of
-# tests.list. The output of a test is between "# test NAME" and "# status N".
+# run.sh STATE COLLECTION LINE...: inside a guest, run tests of the kernel's own selftests.
+# COLLECTION is a built tools/testing/selftests; a LINE is a line of tests.list. The output of a
+# test is between "# test NAME" and "# status N".
 #
 # STATE selects which of our modules are loaded, from HPCC_MODDIR:
 #

@@ -43,7 +43,9 @@ class Boot(unittest.TestCase):
         self.assertIn("timed out", done.stderr)
 
     def test_standstill(self):
-        """A program that computes without a system call stops virtual time: it is ended and named."""
+        """A program that computes without system calls stops virtual time: run.sh ends the program
+        and prints its name.
+        """
         environment = os.environ | {"HPCC_STANDSTILL_S": "2"}
         done = self.guest("sh", "-c", "while :; do :; done", env=environment, status=124)
         self.assertRegex(done.stdout, "limit: /.*sh has computed for 2 s without a system call")

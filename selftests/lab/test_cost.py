@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/lab/study/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c builds."""
+"""scripts/lab/study/cost.py: values that it reads, counts and rejects. scripts/vm/count.c: it can be built."""
 
 import subprocess
 import unittest
@@ -44,14 +44,14 @@ class profile(unittest.TestCase):      # pylint: disable=invalid-name
         self.assertEqual(found["qdisc"], 200, "qdisc without its parent")
 
     def test_calls(self):
-        """The cold part of a function counts for it, but not as a call of it."""
+        """The cold part of a function counts for the function, but not as a call of the function."""
         found = cost.Profile(FILE.splitlines())
         self.assertEqual(found.insns["tcp_ack", "-", "sender_in"], 50, "tcp_ack")
         self.assertEqual(found.called("tcp_ack"), 10, "calls of tcp_ack")
         self.assertEqual(found.summary()["traversals"], 10, "traversals")
 
     def test_refuses(self):
-        """A line that count.c does not write is refused."""
+        """A line that count.c does not write is rejected."""
         for line in ("junk 1 2", "function a b", "ack x 1"):
             self.assertRaises(ValueError, cost.Profile, [line])
 
@@ -91,7 +91,7 @@ class samples(unittest.TestCase):      # pylint: disable=invalid-name
 
 class plain_ack(unittest.TestCase):      # pylint: disable=invalid-name
     def test_cheapest(self):
-        """The mean is taken over as many ACKs as arrive without telemetry."""
+        """The mean covers as many ACKs as arrive without telemetry."""
         acks = [(100, 4), (20, 6)]
         self.assertEqual(cost.plain_ack(acks, 1), 52, "all")
         self.assertEqual(cost.plain_ack(acks, 0.6), 20, "six of ten")

@@ -174,7 +174,7 @@ class Guest(unittests.SharedCase):
         self.assertGreater(got["drops_ect"], 0)
 
     def test_timeouts(self):
-        """If the last packets of a flow are lost, no later packet shows it: a timeout is needed."""
+        """If the last packets of a flow are lost, no later packet shows the loss: a timeout is needed."""
         self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=100KB", "--cc", "cubic")
         got = json.loads(self.results("t"))
         self.assertGreater(got["hosts"]["timeouts"], 0)
@@ -226,7 +226,7 @@ class Guest(unittests.SharedCase):
         self.assertEqual(list(there.iterdir()), [])
 
     def test_stdout(self):
-        """stdout may have lost its reader, and may have any encoding."""
+        """stdout may have no reader any more, and may have any encoding."""
         argv = [LAB, "run", str(self.file), "--out", f"{self.directory}/pipe", "--repeat", "2"]
         reader, writer = os.pipe()
         os.close(reader)
@@ -292,7 +292,7 @@ class Guest(unittests.SharedCase):
             self.assertTrue(1 <= flow["slowdown"] < most, flow)
 
     def test_places(self):
-        """run and compare do not overwrite each other."""
+        """run and compare do not overwrite each other's results."""
         for command, path in ("run", "out/small-reno"), ("compare", "out/small"):
             done = unittests.run(LAB, command, str(self.file), "--cc", "reno", cwd=self.directory)
             self.assertIn(f"\n{path}/report.html\n", done.stdout, done.stderr)
@@ -303,7 +303,7 @@ class Guest(unittests.SharedCase):
         self.assertIn("#1 Mon Nov 23 11:46:14 UTC 2026\n", done.stdout, done.stderr)
 
     def test_on_the_host(self):
-        """--kernel host, in a guest with our modules loaded as the host."""
+        """--kernel host: the host is a guest with our modules loaded."""
         tree = runner._output([str(runner.UML / "build.sh")], "kernel")
         tools = runner._output([str(runner.UML / "modules.sh"), tree], "modules")
         done = unittests.ran(self, RUN, "--tree", tree, "--rw", self.directory, "--ro", tools, "--module",

@@ -39,7 +39,7 @@ class Shapes(unittest.TestCase):
                          {"h": 1, "t": 16 + 4, "a": 4 + 4, "c": 5})
         self.assertEqual(net.path("h0", "h1"), ["h0", "t0", "h1"])
         self.assertEqual(net.path("h0", "h319"), ["h0", "t0", "a0", "c0", "a16", "t19", "h319"])
-        # A path goes up by one of 4 x 4 ways, and down by the one below its core switch.
+        # A path goes up by one of 4 x 4 ways, and down by the only way below its core switch.
         self.assertEqual(len(net.switch_ports("h0", "h319")), 4 + 16 + 16 + 4 + 1)
         self.assertEqual(len(net.switch_ports("h0", "h16")), 4 + 4 + 1)
 
@@ -83,7 +83,7 @@ class Shapes(unittest.TestCase):
                      link={"t0-a2": {"rate": "1Gbit"}})
 
     def test_unlike_ways(self):
-        """T is the longest of the shortest paths' round trips; the time alone is that of the fastest path."""
+        """T is the longest round trip of the shortest paths. The time of a flow alone is for the fastest path."""
         shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
         net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
         even = tree(topology=shape)

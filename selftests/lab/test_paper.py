@@ -266,7 +266,7 @@ class Results(unittest.TestCase):
 
 @needs_matplotlib
 class Judged(unittest.TestCase):
-    """Figures of a cell, and which of them are losses."""
+    """Figures of a cell, and the figures that are losses."""
 
     @staticmethod
     def paper():
@@ -280,7 +280,9 @@ class Judged(unittest.TestCase):
         return runs
 
     def lost(self, **variants):
-        """Return {percentile: peer} where hpcc is worse than a peer; each variant is a list of results."""
+        """Return {percentile: peer} for percentiles at which hpcc is worse than a peer; each variant is a
+        list of results.
+        """
         with open_grid(GRID.replace('[[variant]]\nname = "dctcp-20KB"', '[[variant]]\nname = "bbr"\ncc = "bbr"\n'
                                     '[[variant]]\nname = "dctcp-20KB"')) as found:
             lost, _ = self.paper().losses(found, {
@@ -290,7 +292,7 @@ class Judged(unittest.TestCase):
 
     @staticmethod
     def ended_150():
-        """Return result(1) without the times of all flows but 150."""
+        """Return result(1) with the times of only 150 flows."""
         one = result(1)
         for flow in one["flows"][150:]:
             flow |= {"fct_us": None, "slowdown": None}

@@ -87,7 +87,7 @@ class Plan(unittest.TestCase):
         self.assertIn(" marking 1 kmin 10000 kmax 20000 knonect 1000000 pmax 250000\n", made.files["network"])
 
     def thresholds(self, options, shown):
-        """Each port has the options of [qdisc], unless nothing asks for records."""
+        """Each port has the options of [qdisc], unless nothing requests records."""
         self.assertEqual(self.made(qdisc=options).files["network"].count(shown), 3)
         for other in self.made(), self.made(qdisc=options, cc={"name": "dctcp"}):
             for name in options:

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""[[run]]: programs of Debian that know nothing of the lab, and programs that fail."""
+"""[[run]]: programs of Debian without support for the lab, and programs that fail."""
 
 import json
 
@@ -24,9 +24,7 @@ class Programs(unittests.SharedCase):
         return (self.directory / name / f"run-{number}.txt").read_text(encoding="utf-8")
 
     def shipped(self, name, *expected):
-        """A scenario of the gallery: its second program's output has what is expected, and hpcc
-        carried the bytes.
-        """
+        """Run a scenario of the gallery: its second program prints the expected output, and the data use hpcc."""
         self.lab(TOP / f"scripts/scenarios/{name}.toml", name)
         for text in expected:
             self.assertIn(text, self.output(name, 1))
@@ -51,7 +49,7 @@ class Programs(unittests.SharedCase):
         self.shipped("iperf3-10g", "iperf Done")
 
     def test_users(self):
-        """The system users and groups that Debian always has; the rest of /etc is not the host's."""
+        """A guest has the system users and groups of every Debian; the rest of /etc is not from the host."""
         self.run_text("users", """[[run]]
 host = "h0"
 command = "getent passwd nobody www-data; getent group adm nogroup; ls /etc; id -un; echo x > /var/log/x"
@@ -63,7 +61,7 @@ command = "getent passwd nobody www-data; getent group adm nogroup; ls /etc; id 
 
     def test_failures(self):
         """The last lines name each program that failed, with its status and its last line of output, and the
-        exit status is 1; one that may fail, or that was stopped, is none.
+        exit status is 1; a program that may fail, or that was stopped, does not count.
         """
         why = self.run_text("failures", """run = [
 {host = "h0", command = "echo first; printf 'no \\\\033[31mred\\\\n\\\\n'; exit 111"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What reports and figures show, the files beside them, and hpcc-lab figures."""
+"""Contents of reports and figures, the files beside them, and hpcc-lab figures."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ from lab.show import figures, page, report, tables
 from lib import unittests
 from lib.unittests import LAB
 
-PYTHON = "/usr/bin/python3"     # the one that Debian's packages are for
+PYTHON = "/usr/bin/python3"     # the interpreter of Debian's packages
 
 
 def flow(number, size, fct_us, alone_us=10.0):
@@ -42,7 +42,7 @@ def result(name="hpcc", seed=1, flows=(), ports=()):
 
 
 def hundred(factor):
-    """Flows with slowdowns of factor x 1, 2, ... 100, half of them short; and one that did not end."""
+    """Flows with slowdowns of factor x 1, 2, ... 100, half of them short; and a flow that did not end."""
     return [flow(n, 1000 if n <= 50 else 10**7, 10.0 * n * factor) for n in range(1, 101)] + \
         [flow(101, 1000, None)]
 
@@ -159,7 +159,7 @@ class OverTime(unittest.TestCase):
         self.assertEqual(made.panels[0].shade, (1.0, 3.0))
 
     def test_own_scale(self):
-        """A short queue is visible beside a long one."""
+        """A short queue is visible beside a long queue."""
         long = series()
         long["ports"][0]["queue_bytes"] = [0, 50000, 60000, 0]
         hpcc, dctcp = figures.queue([result(), result("dctcp")], {"hpcc": series(), "dctcp": long}).panels
@@ -180,7 +180,7 @@ class OverTime(unittest.TestCase):
                          ["queue-cdf"])
 
     def test_cut(self):
-        """One run that takes far longer than the others does not reduce them to dots."""
+        """One very long run does not reduce the other runs to dots."""
         made = figures.queue([result(), result("dctcp", flows=[flow(0, 1000, 900.0)])],
                              {"hpcc": series(), "dctcp": series()})
         self.assertEqual(made.x_range, (0, 30))
@@ -205,7 +205,7 @@ class Page(unittest.TestCase):
         return page.document(name, page.chart(self.figure(figures.Line(name, [1, 2], [3, 4]))))
 
     def test_hostile_names(self):
-        """Text cannot end the element that contains it."""
+        """Text cannot end the element that contains the text."""
         name = "</script><script>alert(1)</script><!--"
         text = self.document(name)
         self.assertEqual(text.count("alert(1)"), text.count("&lt;script&gt;alert(1)")
@@ -364,7 +364,7 @@ class Figures(unittests.Case):
 
     @needs_matplotlib
     def test_keeps_old_files(self):
-        """If one figure cannot be written, none is."""
+        """If one figure cannot be written, no figure is written."""
         self.write(result(), series())
         (self.directory / "queue-cdf.svg").write_text("old", encoding="utf-8")
         (self.directory / "rate.pdf").mkdir()

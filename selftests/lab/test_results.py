@@ -285,7 +285,7 @@ class Report(unittest.TestCase):
         runs[3].summary["unfinished"] = 1
         output = report.text(runs)
         self.assertNotIn("Nothing in this scenario is random", output)
-        # 10, 11, 12, 13: a deviation of 1.291, of which 3.182 / 2 are 2.054
+        # 10, 11, 12, 13: a deviation of 1.291, and 1.291 x 3.182 / 2 = 2.054
         self.assertRegex(output, r" 11\.5 \u00b1 2\.054 ")
         self.assertIn("dctcp, seed 3: 1 of the flows", output)
         self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count('<div class="chart"'), 3)

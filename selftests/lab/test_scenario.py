@@ -196,7 +196,7 @@ class Scenario(unittest.TestCase):
         self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
 
     def test_settings(self):
-        """The settings make the same scenario again."""
+        """The settings of a scenario create the same scenario."""
         for sections in ({}, {"ip": 6, "verify": True, "topology": {"kind": "chain", "hosts": 4},
                               "link": {"rate": "1.5Gbit", "s1-s0": {"delay": "3us"}},
                               "qdisc": {"marking": "ldcp", "pmax": "1%", "kmin": "2KB"}},
@@ -228,7 +228,7 @@ class Scenario(unittest.TestCase):
         self.assertEqual(build(link={"buffer": 1538}).link["buffer"], 1538)
 
     def test_links_of_their_own(self):
-        """Sections of a class of links or of one link; keys that they do not give come from [link]."""
+        """Sections of a class of links or of one link; missing keys have the values of [link]."""
         chain = {"kind": "chain", "switches": 3}
         made = build(topology=chain, link={"rate": "100Gbit", "buffer": "1MB", "fabric": {
             "rate": "40Gbit"}, "s2-s1": {"delay": "1ms", "rate": "1Gbit"}, "access": {"buffer": "9KB"}})
@@ -367,7 +367,7 @@ class Topology(unittest.TestCase):
                 # 2 x (486 + 13.248)
                 (998496, {"link": {"rate": "1Gbit", "delay": "243us"}})):
             self.assertEqual(topology.Topology(build(**sections)).base_rtt_ns("h0", "h1"), base_rtt_ns, sections)
-        # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
+        # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second packet of 91
         net = topology.Topology(build())
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
         # 10 Gb/s, then 100 Gb/s, where the last packet of 190 bytes does not wait: 2 us of delay,
@@ -430,7 +430,7 @@ class Workload(unittests.Case):
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
 
     def test_load_of_unlike_links(self):
-        """The load refers to the links of all hosts, also if one has a rate of its own."""
+        """The load refers to the links of all hosts, also if one link has a different rate."""
         def starts(link):
             made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},
                                    "topology": {"hosts": 2}, "link": link}, "test", 1, self.directory)

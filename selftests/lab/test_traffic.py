@@ -235,7 +235,7 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
         self.assertLess(agreed["pool"], agreed["before"])
 
     def test_iperf3(self):
-        """A program's output and status are kept, it takes the scenario's congestion control, a
+        """A program uses the scenario's congestion control, its output and status are kept, a
         server is stopped, and a capture of its port has virtual times.
         """
         if not shutil.which("iperf3") or not shutil.which("tcpdump"):
@@ -283,7 +283,7 @@ run = [{host = "h0", command = "sleep 100", start = "1ms", stop = "2ms"}]""", "-
 
 class Calls(unittest.TestCase):
     """Counts the system calls of hpcc-traffic, which determine the cost of a small flow for a
-    guest. The loopback of a namespace is used, where nothing else runs.
+    guest. The flows use the loopback of a namespace without other programs.
     """
 
     PROGRAM = TOP / "tools/hpcc-traffic"

@@ -51,7 +51,7 @@ class Case(unittests.Case):
 
 
 class Guest(Case):
-    """Root in a guest mounts the host's file system: it finds nothing there."""
+    """Root in a guest mounts the host's file system, and finds no files there."""
 
     # Not fsconfig(), for which hostfs of Linux 6.12 has another option.
     HOST = "mkdir /tmp/host && LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs none /tmp/host -o / && cd /tmp/host && "
@@ -119,7 +119,7 @@ class Guest(Case):
             {"flow": [{"from": "h0", "to": "h1", "bytes": "1KB"}]}, "x"), 1))
 
     def no_namespaces(self):
-        """Return bwrap as it behaves in a container that allows no user namespaces."""
+        """Return a bwrap that behaves as in a container without user namespaces."""
         program = self.directory / "bwrap"
         program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n",
                            encoding="ascii")
@@ -127,7 +127,7 @@ class Guest(Case):
         return {"PATH": f"{self.directory}:{os.environ['PATH']}"}
 
     def test_refusal(self):
-        """Without namespaces a program does not run, unless the user says so."""
+        """Without namespaces a program does not run, unless the user allows this."""
         env = self.no_namespaces()
         done = self.lab("run", self.write("echo ran"), env=env, status=1)
         self.assertIn("No permissions to create new namespace", done.stderr)
@@ -162,7 +162,7 @@ class Guest(Case):
         self.assertEqual({path.name for path in self.directory.iterdir()}, {"out", "stranger.toml"})
 
     def test_report_of_a_guest(self):
-        """A file that a program names like our results does not replace them."""
+        """A program's file with the name of our results does not replace our results."""
         for made in "echo evil >", "mkdir":
             self.run_command("; ".join(f"{made} files/{name}" for name in ("report.html", "results.json")))
             self.assertIn("<!DOCTYPE html>", (self.out / "report.html").read_text(encoding="utf-8"))
@@ -187,7 +187,7 @@ class Guest(Case):
 
 
 class Results(Case):
-    """results.json and out/ of a stranger."""
+    """Untrusted results.json and out/."""
 
     def made(self, **changes):
         self.lab("run", self.write("true"))

@@ -40,7 +40,7 @@ class Packet:
 
     @staticmethod
     def split(raw):
-        """Yield the options one by one; each NOP is an option of its own."""
+        """Yield the options one by one; each NOP is a separate option."""
         while raw:
             length = 1 if raw[0] < 2 else raw[1]
             yield bytes(raw[:length])
@@ -56,7 +56,7 @@ class Packet:
 
     @property
     def syn(self):
-        """Whether it is a SYN or SYN-ACK."""
+        """Whether the packet is a SYN or SYN-ACK."""
         return bool(self.flags & SYN)
 
     @property
@@ -68,7 +68,7 @@ class Packet:
         self.tcp[4:8] = struct.pack("!I", value & 0xffffffff)
 
     def each(self, change):
-        """Replace each option of ours by change(option)."""
+        """Replace each of our options by change(option)."""
         self.options = [change(opt) if opt[0] == KIND else opt for opt in self.options]
 
     def resets(self):
@@ -188,7 +188,7 @@ def cubic_mbps(version, nbytes):
 
 
 def send_until(done, client, server, nbytes):
-    """Send until done(). In virtual time it is done already: the number of bytes decides the round trips."""
+    """Send until done(). In virtual time done() is already true, because the number of bytes sets the round trips."""
     until(done, lambda: goodput_mbps(client, server, nbytes))
 
 

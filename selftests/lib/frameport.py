@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A qdisc of ours between two packet sockets, to see how frames leave its port."""
+"""One of our qdiscs between two packet sockets, which show how frames leave the port."""
 
 import struct
 

@@ -127,7 +127,7 @@ class Wire:
         try:
             self.tx.send(frame)
         except OSError as error:
-            # The qdisc dropped the frame: the receiver reports that.
+            # The qdisc dropped the frame: the receiver reports the loss.
             if error.errno not in (errno.ENOBUFS, errno.ENETDOWN):
                 raise
 
@@ -201,7 +201,7 @@ def expect(what, got, want):
 
 
 def check_stamped(what, sent, got, opt, right=True):
-    """Check that a stamped frame matches the one sent. Return its option."""
+    """Check that a stamped frame matches the sent frame. Return its option."""
     if got is None:
         WRONG.append(f"{what}: lost")
         return None
@@ -242,7 +242,7 @@ def warm_up(wire):
 
 
 def gso_frame(version, size, opt=None):
-    """Return a super-packet with an option, by default one with two slots."""
+    """Return a GSO packet with an option, by default with two slots."""
     opt = request([FREE, FREE]) if opt is None else opt
     seg = dict(options=opt, partial=True, payload=bytes(size))
     return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Generic netlink by the YAML spec in Documentation/netlink/specs, as the kernel's ynl does it,
+"""Generic netlink by the YAML spec in Documentation/netlink/specs, like the kernel's ynl, but only
 with the features that our family needs.
 """
 
@@ -107,7 +107,7 @@ class Family(Netlink):
         return body
 
     def decode(self, of, data):
-        """Decode attributes; those that may be repeated are lists."""
+        """Decode attributes; attributes that may be repeated are lists."""
         found = {}
         for number, raw in attrs_of(data):
             spec = self.sets[of][number]
@@ -156,7 +156,7 @@ class Family(Netlink):
         return self.parts(command, b"", NLM_F_DUMP)
 
     def dump(self, command, **values):
-        """Return all objects, or those that the values select."""
+        """Return all objects, or only the objects that the values select."""
         return self.request(command, self.encode(self.commands[command][1], values), NLM_F_DUMP)
 
     def set(self, command, **values):

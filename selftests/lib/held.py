@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A read() that blocks in the middle, for as long as a test wants."""
+"""A read() that blocks in the middle until the test releases it."""
 
 import ctypes
 import errno
@@ -36,7 +36,7 @@ def _userfaultfd():
 
 
 class HeldRead(threading.Thread):
-    """Reads from a socket, and owns it until release(), because the page that it reads into is missing."""
+    """Reads from a socket, and owns the socket until release(), because the page of the buffer is missing."""
 
     def __init__(self, sock):
         super().__init__(daemon=True)

@@ -71,13 +71,13 @@ def module_file(name):
 
 
 def modules():
-    """Return the names of all modules of the tree, each after those that it needs."""
+    """Return the names of all modules of the tree, each after the modules that it needs."""
     return subprocess.check_output(["bash", "-c", f". '{TOP}/dkms.conf'; echo ${{BUILT_MODULE_NAME[@]}}"],
                                    text=True).split()
 
 
 def need(name):
-    """Load a module with those that it needs, and allow all users to select it. Return whether it is loaded."""
+    """Load a module and the modules that it needs, and allow all users to select it. Return whether it is loaded."""
     if not os.path.isdir("/sys/module/" + name):
         file = module_file(name)
         if file:

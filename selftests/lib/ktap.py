@@ -28,7 +28,7 @@ def expect_in(what, got, low, high):
 
 
 def expect_rate(what, got, low, high):
-    """Fail if a rate is above what the link allows, or in virtual time if it is too low."""
+    """Fail if a rate exceeds the link's rate, or in virtual time if the rate is too low."""
     expect_in(what, got, low if kernel.virtual_time() else 0, high)
 
 
@@ -42,7 +42,7 @@ _deferred = []
 
 
 def defer(function, *args):
-    """Call a function when the test ends; the last one comes first."""
+    """Call a function when the test ends. The last deferred function is called first."""
     _deferred.append((function, args))
 
 
@@ -56,7 +56,7 @@ def _run_deferred():
 
 
 class Results:
-    """Prints KTAP: the plan, then each result as it comes."""
+    """Prints KTAP: the plan, then each result at once."""
 
     def __init__(self, plan):
         self.number = 0
@@ -136,7 +136,7 @@ def run(tests):
 
 
 def cases(**named):
-    """Make one test of a function for each name, which calls the function with these arguments."""
+    """Create one test for each name. The test calls the function with these arguments."""
     def make(function):
         for name, args in named.items():
             def test(args=args):
@@ -148,13 +148,13 @@ def cases(**named):
 
 
 def each(*values):
-    """Make one test of a function for each of these strings, which is its argument and the end of the test's name."""
+    """Create one test for each string. The string is the function's argument and the end of the test's name."""
     return lambda function: cases(**{f"{function.__name__}_{value}": (value,) for value in values})(function)
 
 
 def main(module=None, modules=(), commands=()):
-    """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY, as often as they are
-    named. tcp_hpcc and the given modules are loaded; if a command is missing no test runs.
+    """Run all test_* of a script in their order, or only the tests named as arguments or in KTAP_ONLY, as often as they
+    are named. Load tcp_hpcc and the given modules. If a command is missing, no test runs.
     """
     tests = {name.removeprefix("test_"): value
              for name, value in vars(module or sys.modules["__main__"]).items() if name.startswith("test_")}

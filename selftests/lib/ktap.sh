@@ -30,7 +30,7 @@
 #	refused WANT CMD...	fail unless CMD fails and prints WANT (a substring)
 #	busywait S CMD...	run CMD until it succeeds, at most S seconds
 #	defer CMD...		with ktap_main: run CMD when the test ends, last one first
-#	our_modules		print the names of our modules, each after those that it needs
+#	our_modules		print the names of our modules, each after the modules that it needs
 #	work_dir		set WORK to a directory, which is removed at the end of the script
 
 # Because this file is sourced without arguments, "$*" has the arguments of the script.

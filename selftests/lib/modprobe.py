@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel runs to load a module."""
+"""The program that the kernel runs to load a module."""
 
 import os
 import tempfile

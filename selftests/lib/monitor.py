@@ -40,7 +40,7 @@ HEAD = "time local peer cookie mode W Wc W_init U eta R_bps T_ns incStage u qlen
 
 
 def recorded(name):
-    """Return the lines of a recording. Fail unless all are whole."""
+    """Return the lines of a recording. Fail unless all lines are complete."""
     with open(name, encoding="ascii") as file:
         text = file.read()
     expect("end", text[-1:], "\n")

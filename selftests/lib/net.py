@@ -195,7 +195,7 @@ def meet(client, listener, to=None):
 
 
 class Counters(dict):
-    """Counters at one moment; now - before contains those that changed."""
+    """Counters at one moment; now - before contains the counters that changed."""
 
     def __sub__(self, before):
         return Counters((name, value - before[name]) for name, value in self.items() if value != before[name])
@@ -298,7 +298,7 @@ def no_errors(pair):
 # ---- Many connections ----
 
 def crowd(count, version=4, **how):
-    """Return a Pair, its listener, and the ends of so many connections."""
+    """Return a Pair, its listener, and the ends of this number of connections."""
     pair = Pair(version, **how)
     listener = pair.listen()
     return pair, listener, [pair.connect(listener) for _ in range(count)]

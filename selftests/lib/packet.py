@@ -35,7 +35,7 @@ def csum(data):
 
 
 def with_csum(data, at, covered=b"", wrong=0):
-    """Return the data with a checksum at an offset that also covers other bytes; the bits of wrong are inverted."""
+    """Return the data with a checksum at an offset that also covers other bytes; the bits in wrong are inverted."""
     data = data[:at] + bytes(2) + data[at + 2:]
     return data[:at] + struct.pack("!H", csum(covered + data) ^ wrong) + data[at + 2:]
 
@@ -47,7 +47,7 @@ def addresses(*names):
 
 
 def pseudo(ends, length, proto=6):
-    """Return what has the sum of the pseudo-header between two addresses."""
+    """Return bytes with the sum of the pseudo-header between two addresses."""
     return ends + struct.pack("!II", length, proto)
 
 

@@ -144,8 +144,8 @@ class Path:
             counters = ns.counters()
             for name in ("checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
                 expect(name, counters[name], 0)
-            # If a guest stood still for 128 T, its clocks seem to have advanced too little, and no
-            # link explains the retransmissions of late packets.
+            # After a guest has paused for 128 T, its clocks seem to have advanced too little, and
+            # no link explains the retransmissions of late packets.
             for name in ("tx_excess_ignored", "unseen_loss"):
                 expect_in(name, counters[name], 0, 0 if virtual_time() else 10)
             # Retransmissions of packets that were only late arrive outside the window, or late.
@@ -155,7 +155,7 @@ class Path:
 
 
 def uses_telemetry(ns, hops=1, links=0):
-    """Return whether a flow follows telemetry of at least this many hops, and knows at least this many links."""
+    """Return whether a flow uses telemetry of at least this many hops, and has at least this many links."""
     flow = ns.flow()
     return (flow["mode"] == "telemetry" and flow["hops"] >= hops and (not links or len(ns.links()) >= links))
 
@@ -167,7 +167,7 @@ def dropped(path, node):
 
 
 def falls_back(path, carrier, why=None):
-    """Check that the TCP option replaces a carrier, and that the receiver's counter has the reason."""
+    """Check that the TCP option replaces a carrier, and that the receiver counts the reason."""
     client, server = path.connect()
     # a loaded host needs more transfers for the round trips without telemetry
     for i in range(40):
@@ -195,7 +195,7 @@ def slow_hop(switches=3, **how):
 
 
 def look_while_sending(ends, nbytes, every, look):
-    """Send data, and call look() at each `every`-th step of the transfer. Return what it returned."""
+    """Send data, and call look() at each `every`-th step of the transfer. Return the results of look()."""
     found, steps = [], 0
 
     def each():
@@ -211,7 +211,7 @@ def look_while_sending(ends, nbytes, every, look):
 # ---- A receiver of a carrier ----
 
 def take_carrier(peer, cap, *links, caps=0):
-    """Let a peer and its kernel, which knows these links, agree to a carrier. Return the peer."""
+    """Let a peer and its kernel agree to a carrier. The kernel's table has these links. Return the peer."""
     set_links(peer.ns, *links)
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | cap | caps))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A TCP of our own behind a TUN device, which sends whatever a test wants, and links whose records it makes up."""
+"""A TCP implementation behind a TUN device, which sends any segments for a test, and simulated links."""
 
 import contextlib
 import ctypes
@@ -330,7 +330,7 @@ def near(what, got, want, relative=0.002):
 def timed_out():
     """Return a flow whose last window was lost, after its RTO; its link; and the acknowledged sequence number."""
     flow = Flow()
-    # otherwise TCP would notice that data arrive which it has not retransmitted, and undo the timeout
+    # otherwise TCP would detect that data arrived without a retransmission, and undo the timeout
     flow.ns.sysctl("net.ipv4.tcp_frto", 0)
     link = Link()
     flow.round(link.step(9000, 0.8))
@@ -379,8 +379,8 @@ def exact_sleep():
 
 
 class LdcpFlow(Peer):
-    """A peer of an ldcp connection, which acknowledges what a test wants, with or without marks. The flow is in the
-    stable stage from its first packet, with TCP's window of 10, unless a test wants a fast start.
+    """A peer of an ldcp connection, which acknowledges any segments for a test, with or without marks. The flow is
+    in the stable stage from its first packet, with TCP's window of 10, unless a test enables a fast start.
     """
 
     LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
@@ -512,7 +512,7 @@ class LdcpFlow(Peer):
 # ---- Round trips ------------------------------------------------------------------
 
 def rounds(count, flow, link, *load):
-    """Run round trips in which the link has this utilization and queue. Return the flow after the last one."""
+    """Run round trips in which the link has this utilization and queue. Return the flow after the last round trip."""
     for _ in range(count):
         now = flow.round(link.step(9000, *load))
     return now

@@ -188,8 +188,8 @@ EXIT = insn(0x95)
 
 
 def only_tcp(version, then):
-    """Return a program that passes packets other than TCP without options or extension headers, and
-    continues with "then" for these, with the packet in r6.
+    """Return a program that passes all packets except TCP without IP options or extension headers.
+    For such TCP packets it continues with "then", with the packet in r6.
     """
     then_pass = mov(0, TC_ACT_OK) + EXIT
     return (copy(6, 1) +

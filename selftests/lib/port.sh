@@ -73,7 +73,7 @@ in_order()
 	done
 }
 
-# arrived COUNT [WHAT]: so many frames arrived, in order.
+# arrived COUNT [WHAT]: COUNT frames arrived, in order.
 arrived() { expect "${2:-arrived}" "${#SEQ[@]}" "$1"; in_order; }
 # pass COUNT: send frames back to back: all arrive.
 pass() { burst "$1"; arrived "$1"; }
@@ -88,7 +88,7 @@ spaced()
 	step = Fraction(int(sys.argv[1]) * 10 ** 9, int(sys.argv[2]))
 	times = [int(t) for t in sys.argv[3:]]
 	got = [t - times[0] for t in times]
-	# The first starts and ends at times that need not be whole, either.
+	# The start and the end of the first frame may also be fractions of a nanosecond.
 	for phase in (Fraction(0), step - int(step)):
 	    want = [-int(-(k * step + phase) // 1) + int(-phase // 1) for k in range(len(got))]
 	    if all(abs(g - w) <= 1 for g, w in zip(got, want)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prometheus' text format, read strictly, and the expressions of a Grafana dashboard."""
+"""A strict parser of Prometheus' text format, and the expressions of a Grafana dashboard."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Ask the kernel for a qdisc "hpcc" with attributes that tc would not send.
+"""Request a qdisc "hpcc" with attributes that tc would not send.
 
 qdisc.py DEV CASE...  where CASE is ATTR=TYPE:VALUE[,ATTR=TYPE:VALUE...],
 ATTR a number and TYPE one of u8, u16, u32, u64 or raw (hexadecimal bytes).

@@ -66,7 +66,7 @@ def merged(config, given):
 
 
 def allowed(config, given):
-    """Return whether tc-hpcc(8) allows a configuration, where given are the parameters of the change."""
+    """Return whether tc-hpcc(8) allows a configuration. `given` has the parameters of the change."""
     limit, stamp = config["limit"], config["stamp"]
     if (0 < config["rate"] < 125 or 0 < config["bandwidth"] < 125 or
             limit < (MTU if config["split"] else GSO_MAX) + config["overhead"] or

@@ -18,14 +18,14 @@ bytes = "300KB"
 
 
 def build(**sections):
-    """A scenario with one flow, except where sections say otherwise."""
+    """Return a scenario with one flow, unless the sections contain other values."""
     data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB"}]}
     data.update(sections)
     return scenario.build(data, "test")
 
 
 def refused(test, wanted, make, *args, **sections):
-    """A scenario is refused, by an error of one line that contains the wanted words."""
+    """Check that a scenario is rejected with an error of one line that contains the words."""
     with test.assertRaises(scenario.ScenarioError) as caught:
         make(*args, **sections)
     message = str(caught.exception)

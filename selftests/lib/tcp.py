@@ -36,7 +36,9 @@ def tcp_info(sock):
 
 
 def let_go(sock):
-    """Close a socket when the test ends: in real time with a RST, as it would use its module for another minute."""
+    """Close a socket when the test ends, in real time by a RST: otherwise it would use its module for another
+    minute.
+    """
     if not virtual_time() and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     sock.close()
@@ -49,7 +51,7 @@ def disconnect(sock):
 
 
 def pattern(nbytes, salt=0):
-    """Return bytes that neither repeat within a segment nor equal those elsewhere."""
+    """Return bytes that neither repeat within a segment nor equal the bytes of other data."""
     words = (nbytes + 3) // 4
     return struct.pack(f"={words}I", *((i * 2654435761 + salt) & 0xffffffff for i in range(words)))[:nbytes]
 
@@ -99,8 +101,8 @@ def transfer(*ways, timeout_s=60, each=None):
 
 
 def until(known, send):
-    """If time is real, call send() until known() is true: a busy machine acknowledges much data at once and gets few
-    records, and if it stands still a flow falls back and returns. If time is virtual, send nothing.
+    """In real time, call send() until known() is true: a busy machine acknowledges much data at once and gets few
+    records, and after a pause of the machine a flow falls back and returns. In virtual time, send nothing.
     """
     for _ in range(0 if virtual_time() else 40):
         if known():

@@ -13,7 +13,7 @@ from .ktap import Skip
 ETHERNET, RAW_IP = 1, 101
 WIRESHARK = Path(__file__).resolve().parents[2] / "tools/wireshark"
 OURS = [word for script in ("hpcc", "hpcc-carriers") for word in ("-X", f"lua_script:{WIRESHARK}/{script}.lua")]
-# For root tshark 4.4 loads no scripts. So another user runs it, who may read all files.
+# tshark 4.4 loads no scripts for root. So another user runs tshark, with the right to read all files.
 USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+dac_read_search",
         "--ambient-caps=+dac_read_search"] if os.geteuid() == 0 else []
 # tshark 4.4 writes flags as words.

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""One end, or one direction, uses telemetry: data arrive in both directions, as fast as half of cubic's."""
+"""Only one end, or one direction, uses telemetry: data arrive in both directions, with at least half of
+cubic's goodput.
+"""
 
 import functools
 
@@ -62,7 +64,7 @@ def test_listener():
 
 
 def test_socket_changes():
-    """The server leaves hpcc after the handshake and echoes nothing more: the client falls back."""
+    """The server leaves hpcc after the handshake, and sends no more echoes: the client falls back."""
     path = Path(**HOST)
     client, server = path.connect()
     set_cc(server, "cubic")

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, as fast as half of cubic's."""
+"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, with at least half of cubic's goodput."""
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, main
@@ -35,9 +35,8 @@ def mean_goodput(cc, how):
     return total / ROUNDS
 
 
-# Of the bursts of loss, two packets in a row are lost on average. The bad state lasts for a number of packets and
-# not for a time: a longer one would cause many timeouts. Checksums detect the corruption, of the payload and of our
-# option alike.
+# A burst of losses has two packets on average. The bad state lasts for a number of packets and not for a time: a
+# longer bad state would cause many timeouts. Checksums detect corruption of the payload and of our option.
 @cases(loss=("loss 1%",), bursts_of_loss=("loss gemodel 0.5% 50%",), duplicates=("duplicate 5%",),
        reordering=("delay 100us reorder 95% 25%",), corruption=("corrupt 0.5%",),
        everything_at_once=("delay 50us 20us loss 0.5% duplicate 1% corrupt 0.2%",))

@@ -53,7 +53,7 @@ def triggers(name):
 
 @each(*MODULES)
 def asked_for(name):
-    """Sysctls, routes and links load the modules that they select or need, and nothing else does."""
+    """Only sysctls, routes and links load modules: the modules that they select or need."""
     for what, (trigger, found) in triggers(name).items():
         ns = fresh()
         ns.sysctl("net.hpcc.carrier", 0)

@@ -83,7 +83,7 @@ def hops_of(count):
 
 
 def load(flow, links, *shares, units=9000, **how):
-    """Run a round trip in which each link has its utilization. Return the flow."""
+    """Run a round trip in which each link has a given utilization. Return the flow."""
     return flow.round(*[link.step(units, share) for link, share in zip(links, shares)], **how)
 
 
@@ -114,7 +114,7 @@ def test_shorter_path():
 
 
 def test_path_change():
-    """A different tag at a hop is another link: the flow takes a new baseline, and requests its identity again."""
+    """A different tag at a hop means another link: the flow sets a new baseline, and requests the identity again."""
     flow = Flow()
     flow.ns.ask()
     before = rounds(2, flow, Link(), 0.5)
@@ -240,7 +240,7 @@ def test_identify():
     for _ in range(4):
         asked += [opt.flags & 7 for opt in forwards(flow.run()) if opt.type == IDENTIFY]
         flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
-    # One super-packet is segmented into segments with one option each.
+    # One GSO packet is segmented into segments with one option each.
     expect("phases, in equal shares", (set(asked), len({asked.count(phase) for phase in range(3)})), ({0, 1, 2}, 1))
     expect("identify_sent", flow.ns.counters()["identify_sent"], 6)
     flow.run()
@@ -250,7 +250,7 @@ def test_identify():
 
 
 def test_identify_on_demand():
-    """A flow sends IDENTIFY from a program's request until that expires; a later request works again."""
+    """A flow sends IDENTIFY after a program's request until the request expires; a later request works again."""
     flow, link = Flow(), Link()
 
     def sent():
@@ -349,7 +349,9 @@ def test_set_again_without_fallback():
 
 
 def test_ignored_is_silence():
-    """Records that are all ignored do not hold W: the flow falls back, and returns after one that can be measured."""
+    """If all records are ignored, W is not kept: the flow falls back, and returns after a record that can be
+    measured.
+    """
     flow, link, _ = narrowed(60000)
     for bad, counter in ("ts", "ts_back_ignored"), ("tx", "tx_excess_ignored"), ("link", "path_changes"):
         held, before, turn = flow.flow()["W"], flow.ns.counters(), 0
@@ -410,7 +412,7 @@ def test_timeout():
     mss = tcp_info(flow.sock)["snd_mss"]
     expect("timeouts, W, cwnd", (flow.ns.counters()["timeouts"], flow.flow()["W"], tcp_info(flow.sock)["cwnd"]),
            (1, mss, 1))
-    flow.echo(link.step(9000, 0.1))     # the old baseline was void: this is the new one
+    flow.echo(link.step(9000, 0.1))     # the old baseline was void: this record is the new one
     now = flow.round(link.step(9000, 0.1))
     near("W after the first measurement", now["W"], mss * ETA / 0.1 + W_AI, 0.01)
     now = rounds(2 * 6, flow, link, 0.1)
@@ -418,7 +420,7 @@ def test_timeout():
 
 
 def test_spurious_timeout():
-    """Segments that were taken for lost arrive: W returns from one segment to its value before the RTO."""
+    """Segments that were considered lost arrive: W returns from one segment to its value before the RTO."""
     need_virtual_time()
     flow, _, before = measured(2, 0.95)
     first = flow.acked
