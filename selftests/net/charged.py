@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What the qdisc hpcc charges for a packet, as bytes and as memory; which cgroups pay for connections."""
+"""The bytes and the memory that the qdisc hpcc charges for a packet; the cgroups that are charged for connections."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ def limit_memory(mb):
 
 
 def test_tag_beside_the_packet():
-    """A VLAN tag that the device or the kernel has yet to insert counts as bytes on the link."""
+    """A VLAN tag that the device or the kernel has not inserted yet counts as bytes on the link."""
     wire = cable()
     run("ip link add link v0 name v0.5 type vlan id 5", "ip link set v0.5 up arp off")
     tagged, gso = wire.open_tx("v0.5"), wire.open_tx("v0.5", gso=True)
@@ -155,7 +155,9 @@ def connected(pair, count=CONNECTIONS, port=5000):
 
 
 def test_memory_of_connections():
-    """The cgroup of a socket pays for what softirq allocates for it, also before accept(), and gets all back."""
+    """The cgroup of a socket is charged for the socket's allocations in softirq, also before accept(), until all
+    are freed.
+    """
     group = cgroup()
     port = "hpcc rate 1gbit delay 20us node 1 port 1"
     # Sender: flow and link. Receiver: its state and its link. IOAM: the links of traces.
@@ -178,7 +180,7 @@ def test_memory_of_connections():
 
 
 def test_notes_of_namespaces():
-    """The cgroups of both ends pay for the handshake tables of their namespaces, 64 KB each."""
+    """The cgroups of both ends are charged for the handshake tables of their namespaces, 64 KB each."""
     group = cgroup()
     pairs = [Pair() for _ in range(10)]
     ends = [(pair, pair.listen()) for pair in pairs]
@@ -198,7 +200,7 @@ def test_flows_of_a_namespace():
     expect("client's", len(pair.c.flows()), 5)
     expect("agreed, beyond the limit", [pair.s.counters()[name] for name in ("agreed", "flow_limit", "no_memory")],
            [3, 2, 0])
-    # A socket that could not get a flow gets one later, in place of another one.
+    # A socket that could not get a flow gets a flow later, in place of another socket.
     set_cc(ends[1], "reno")
     for sock, mode in (ends[-1], "hpcc"), (ends[1], "hpcc-classic"):
         set_cc(sock, "hpcc")
@@ -213,7 +215,7 @@ def test_flows_of_a_namespace():
 
 
 def test_flows_of_the_machine():
-    """The limit of the initial namespace, which root of the machine sets, applies in each other namespace too."""
+    """The limit of the initial namespace, which root of the machine sets, also applies in all other namespaces."""
     limit = "nsenter -t 1 -n sysctl -qw net.hpcc.max_flows="
     defer(run, limit + "0")
     run(limit + "2")

@@ -85,7 +85,7 @@ test_spacing()
 # minus the offset that this port adds to ts, modulo 2^20.
 latency() { queue_frames latency || fail "no latency"; }
 
-# On an idle link a packet starts when it arrives, and the next one directly after it.
+# On an idle link a packet starts when it arrives, and the next packet directly after the first one.
 test_latency()
 {
 	local own
@@ -263,7 +263,7 @@ print(port["hpcc"]["qlen"] - child["backlog"] - int(sys.argv[1]) * child["qlen"]
 		"$@")" "0 5"
 }
 
-# A child may drop packets without a call of hpcc. A new overhead applies to waiting packets.
+# A child may drop packets while hpcc does not call the child. A new overhead applies to waiting packets.
 test_shown_queue_is_what_the_child_has()
 {
 	local out
@@ -293,8 +293,8 @@ test_graft_under_traffic()
 	empty
 }
 
-# freed KIND RATE LIMIT MOST COMMAND...: run a command that frees the packets in a child KIND, but not those that have
-# started: at most so many arrive, and then all that are sent later.
+# freed KIND RATE LIMIT MOST COMMAND...: run a command that frees the packets in a child KIND, except packets that
+# have started: at most MOST frames arrive, and then all frames that are sent later.
 freed()
 {
 	# shellcheck disable=SC2086 # a list

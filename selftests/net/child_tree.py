@@ -84,7 +84,7 @@ def arrived(wire):
 
 
 def through(wire, what, gso, during=None):
-    """Send packets through the tree, and run a command while they are queued."""
+    """Send packets through the tree, and run a command while the packets are queued."""
     chance = random.Random(what)
     before = qdiscs()[0]
     send(wire, chance, gso)
@@ -146,7 +146,7 @@ def test_replaced_while_packets_wait():
             through(wire, "own", False)
 
 
-# htb puts a class to sleep when its queue is empty; drr gives a class its turn for as long as it has packets; netem
+# htb deactivates a class when the queue of the class is empty; drr serves a class while the class has packets; netem
 # passes a packet to its child only when netem itself is dequeued; tbf peeks at a packet before it dequeues it.
 @cases(below_htb=("htb", "default 1",
                   "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514"),

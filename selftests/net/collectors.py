@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Programs that collect statistics of any qdisc find those of hpcc: Flent in tc's output, node_exporter in netlink."""
+"""Programs that collect statistics of any qdisc also read statistics of hpcc: Flent in tc's output, node_exporter in
+netlink.
+"""
 
 import contextlib
 import io
@@ -47,7 +49,7 @@ def busy_port(*commands):
 
 
 def check(what, found):
-    """However much time has passed, frames that found no room were dropped, and all others have left or are queued."""
+    """At any time, frames that found no space were dropped, and all other frames have left or are queued."""
     found = {name: int(value) for name, value in found.items()}
     expect(f"{what}: dropped", found["dropped"], FRAMES - HELD)
     expect(f"{what}: sent and waiting", found["sent_pkts"] + found["backlog_pkts"], HELD)
@@ -58,7 +60,7 @@ def check(what, found):
 
 
 def test_lines():
-    """Both lines follow the line of the options, and begin as they do for any qdisc."""
+    """Both lines follow the line of the options, and begin as for any qdisc."""
     ns = busy_port()
     lines = ns.run("tc", "-s", "qdisc", "show", "dev", "v0").splitlines()
     sent = re.fullmatch(r" Sent (?P<sent_bytes>\d+) bytes (?P<sent_pkts>\d+) pkt \(dropped (?P<dropped>\d+), "
@@ -66,7 +68,7 @@ def test_lines():
     waits = re.fullmatch(r" backlog (?P<backlog_bytes>\d+)b (?P<backlog_pkts>\d+)p requeues \d+ ?", lines[2])
     expect(f"lines {lines}", bool(sent and waits), True)
     check("tc", sent.groupdict() | waits.groupdict())
-    # No line of ours looks like one of these two.
+    # None of our other lines looks like one of these two lines.
     ours = [line for line in lines[3:] if re.match(r" ?(Sent|backlog|qdisc|rate)\b", line)]
     expect("ours", ours, [])
 
@@ -120,7 +122,7 @@ def test_netlink():
                               struct.unpack_from("=5I", stats[TCA_STATS_QUEUE]))))
 
 
-# Debian's package would start a service when it is installed, so the test runs only if the program is there.
+# Debian's package would start a service when it is installed, so the test runs only if the program exists.
 if EXPORTER:
     def test_node_exporter():
         """node_exporter itself shows the statistics."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""A host with the modules delivers packets to its sockets as it does without them."""
+"""A host with the modules delivers packets to its sockets as a host without the modules does."""
 
 import difflib
 import fcntl
@@ -24,7 +24,7 @@ from lib.tcp import pattern, transfer
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
 PROGRAM = compiled("packets")
-# The modules are unloaded for this many packets, and loaded for the same ones.
+# The modules are unloaded for this many packets, and loaded for the same packets.
 TURN = 40000
 
 IPV6_DSTOPTS = 59
@@ -86,7 +86,7 @@ def hidden(peer, nexthdr, dport):
 def test_firewall_bypass():
     """A packet that is hidden in the payload of a segment behind destination options is not
     delivered. If the TCP header were parsed as a second extension header, source port 0x1120 would
-    mean that UDP follows 264 bytes on, and 0x620 that TCP does.
+    mean UDP after 264 bytes, and 0x620 TCP after 264 bytes.
     """
     for nexthdr, port in (UDP, 0x1120), (TCP, 0x620):
         peer = Peer(6)
@@ -121,9 +121,9 @@ def test_firewall_bypass():
 
 
 def test_checksum_of_another():
-    """The correct checksum of a segment proves nothing about a packet that another parser finds in it. conntrack of 6.1
-    removes an atomic fragment header from behind destination options, and the kernel then parses the TCP header as
-    another extension header: source port 0x3a20 means that ICMPv6 follows 264 bytes on.
+    """The correct checksum of a segment proves nothing about a packet that another parser finds in the segment.
+    conntrack of 6.1 removes an atomic fragment header from behind destination options, and the kernel then parses the
+    TCP header as another extension header: source port 0x3a20 means ICMPv6 after 264 bytes.
     """
     peer = Peer(6)
     peer.ns.run("nft", "-f", "-", stdin=TRACK)
@@ -259,7 +259,7 @@ class Host:
         self.ns.sysctl(f"net.ipv6.conf.{dev}.accept_ra", 0)
         self.ns.ip(f"link set {dev} txqueuelen 10000 up",
                    f"addr add 10.{net}.0.1/24 dev {dev}", f"addr add fd0{net}::1/64 dev {dev}")
-        # PROMPT requests an immediate ACK: with quickack that makes no difference.
+        # PROMPT requests an immediate ACK: with quickack PROMPT makes no difference.
         self.ns.ip(f"route replace 10.{net}.0.0/24 dev {dev} proto kernel src 10.{net}.0.1 quickack 1",
                    f"route replace fd0{net}::/64 dev {dev} proto kernel metric 256 quickack 1")
         return fd
@@ -419,9 +419,9 @@ def test_random():
 
 
 def test_carriers():
-    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and they are not sent to the host
-    without the modules. So only the data of the sockets are compared, not the counters. GRO is off: it would hold INT
-    back as data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
+    """Some packets are probes with INT and IFA. TCP does not get the valid probes, and the host without the modules
+    is not sent any valid probes. So only the data of the sockets are compared, not the counters. GRO is off, because
+    GRO would delay INT like data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
     """
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/device.c: B of the host, as seen in W_init = B x T."""
+"""kmod/common/device.c: B of the host, measured by W_init = B x T."""
 
 import subprocess
 import time
@@ -27,7 +27,7 @@ def with_speed(peer, mbps):
 
 
 def leave():
-    """Unload all modules, hpcc_common too, which watches the devices' speeds."""
+    """Unload all modules, also hpcc_common, which stores the devices' speeds."""
     ns = Netns()
     for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
         if users(name) is not None:
@@ -52,7 +52,7 @@ def test_loaded_by_a_route():
 
 
 def test_loaded_behind_devices():
-    """The module learns the speed of a device that is older than the module."""
+    """The module gets the speed of a device that was created before the module was loaded."""
     peer = with_speed(Peer(host_mbps=0, base_rtt_ns=T_NS), 1000)
     peer.ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
     leave()
@@ -84,7 +84,7 @@ def test_configured():
 
 
 def test_no_speed():
-    """B is 10 Gb/s if a device reports no speed, as loopback and dummy devices."""
+    """B is 10 Gb/s if a device reports no speed, like loopback and dummy devices."""
     ns = Netns(base_rtt_ns=T_NS)
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     ns.listen("127.0.0.1")
@@ -121,7 +121,7 @@ def test_moved_device():
 
 
 def test_vlan():
-    """B of a VLAN is that of the device below it."""
+    """B of a VLAN device is B of the device below it."""
     pair = Pair(base_rtt_ns=T_NS)
     pair.addr = ("10.5.0.1", "10.5.0.2")
     for ns, addr in zip((pair.c, pair.s), pair.addr):

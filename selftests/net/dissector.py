@@ -22,7 +22,7 @@ OF_RECORD = ["hpcc.hop", *OF_LOAD, "hpcc.quiet", "hpcc.switch_id", "hpcc.port_id
 
 
 def seen(option_of, word, found):
-    """Add the fields that the dissector has to show for a record to found."""
+    """Add to `found` the fields that the dissector has to show for a record."""
     hop = word >> 60
     if option_of.type == REPORT:
         if hop == 2:
@@ -93,7 +93,7 @@ def test_what_hosts_and_switches_write():
 
 
 def segments_of(*options, dport=5000):
-    """Return a SYN of ours, and a segment with each of the options."""
+    """Return one of our SYNs, and a segment with each of the options."""
     peer = Peer()
     peer.lport = dport
     return [peer.packet(SYN, 0, 0, syn_option()), *(peer.packet(16, 1, 1, raw) for raw in options)]

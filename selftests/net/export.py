@@ -98,7 +98,7 @@ def ask(ns, request=GET + "\r\n", addr="127.0.0.1"):
 
 
 def test_without_the_module():
-    """A file and HTTP show hpcc_up 0. This test is the first: connections of others take minutes to end."""
+    """A file and HTTP show hpcc_up 0. This test is the first: connections of other tests take minutes to end."""
     program()
     ns = Netns()
     server = serve(ns)
@@ -115,7 +115,7 @@ def test_without_the_module():
 
 
 def test_usage():
-    """A wrong command line is refused with one line, which names what is allowed."""
+    """A wrong command line is rejected with one line, which lists what is allowed."""
     ns = Netns()
     for line, output in (("x", "x: export shows all flows, and has no filter"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
@@ -136,7 +136,7 @@ def test_usage():
 
 
 def test_textfile_is_whole():
-    """A reader of the file sees one whole export; a file that cannot be written remains as it was."""
+    """A reader of the file gets one complete export; a file that cannot be written stays unchanged."""
     pair, listener, _ = crowd(20)
     folder = tempfile.mkdtemp()
     name = f"{folder}/hpcc.prom"
@@ -172,7 +172,7 @@ def test_textfile_is_whole():
 
 
 def test_same_as_netlink():
-    """The exported values are those of netlink."""
+    """The exported values equal the values of netlink."""
     program()
     for version in 4, 6:
         flow, link, _ = measured(3, 0.8, 0.25, version=version)
@@ -211,7 +211,7 @@ def test_same_as_netlink():
 
 
 def test_same_ends():
-    """Flows with the same ends on two links are told apart by a label for the interface."""
+    """A label for the interface distinguishes flows with the same ends on two links."""
     ns, ends = same_ends()
     found = Metrics(textfile(ns, "--flows")).labels("hpcc_flow_window_bytes")
     expect("ends", {(labels["local"], labels["peer"]) for labels in found}, {("[fe80::1]:4000", "[fe80::2]:5000")})
@@ -219,7 +219,7 @@ def test_same_ends():
 
 
 def test_many_flows():
-    """Only as many flows have series as --flows allows: flows that fell back first, then always the same ones."""
+    """--flows limits the number of flows with series: first flows that fell back, then always the same other flows."""
     pair, listener, _ = crowd(300, 6)
     few, all_of_them = (Metrics(textfile(pair.c, f"--flows={nr}")) for nr in (10, 1000))
     for metrics, nr in (few, 10), (all_of_them, 300):
@@ -325,7 +325,7 @@ def test_host():
 
 
 def test_held_clients():
-    """Clients that occupy all slots do not keep others from an answer: the oldest idle client is closed."""
+    """Clients that occupy all slots do not block other clients: the server disconnects the oldest idle client."""
     ns = Netns()
     server = serve(ns)
     held = [client(ns) for _ in range(8)]
@@ -334,9 +334,9 @@ def test_held_clients():
         with contextlib.suppress(OSError):
             served += ask(ns)[0] == 200
     expect("served", served, 40)
-    # One slot is enough for clients that come one at a time.
+    # One slot is enough for clients that connect one at a time.
     expect("ended", [bool(ended(sock)) for sock in held], [True] + [False] * 7)
-    # A client that has sent a request is closed only after all clients that have not.
+    # A client that has sent a request is disconnected only after all clients without a request.
     held[7].sendall(f"{GET}\r\n".encode())
     for _ in range(100):
         idle = client(ns)
@@ -371,7 +371,7 @@ def until_ended(others, payload):
 
 
 def test_hostile_clients():
-    """Clients that send slowly or too much, or do not read, cost little memory, and are closed after 10 s."""
+    """Clients that send slowly or too much, or do not read, use little memory, and are disconnected after 10 s."""
     need_virtual_time()
     ns = crowd(300)[0].c
     # A small MTU limits the size of segments, and thus the memory of socket buffers.
@@ -436,7 +436,7 @@ def test_dashboard():
 
 
 def test_promtool():
-    """promtool has no complaint about the metrics, and parses the dashboard's expressions."""
+    """promtool reports no error in the metrics, and parses the dashboard's expressions."""
     need_virtual_time()
     for text in scenario():
         done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
@@ -450,7 +450,7 @@ def test_promtool():
 
 
 if not shutil.which("promtool"):
-    del test_promtool       # Debian's package of it starts a server
+    del test_promtool       # Debian's package of promtool starts a server
 
 
 def test_names():

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """include/hpcc/law/fallback.h in kmod/hpcc/control/loss.c: the bottleneck does not stamp, but an idle
-link before it does. So hpcc detects overload only by losses. It falls back to its classic response,
-and after each fallback waits longer before it uses telemetry again.
+link in front of it stamps. So hpcc detects overload only by losses. It falls back to its classic
+response, and after each fallback waits longer before it uses telemetry again.
 """
 
 import socket
@@ -86,7 +86,7 @@ def test_beside_cubic():
 
 
 def paced(flow):
-    """Return R T, the bytes that TCP paces in a T."""
+    """Return R T, the bytes that TCP paces within T."""
     return flow.rate() * T_NS / 1e9
 
 
@@ -139,7 +139,7 @@ def test_slow_start_of_a_full_link():
 
 
 def until_muted(flow):
-    """Read what the kernel sends until an RTO mutes the flow."""
+    """Read the kernel's segments until an RTO mutes the flow."""
     end = time.monotonic() + 10
     while not flow.ns.counters()["muted"] and time.monotonic() < end:
         flow.read_all()
@@ -318,7 +318,7 @@ def test_silence_while_slow():
 
 
 def test_bursts_of_classic():
-    """No switch stamps: the classic response sends packets as long as Reno's."""
+    """No switch stamps: the classic response sends bursts as long as the bursts of Reno."""
     need_virtual_time()
     (reno, _), (ours, name) = bursts("reno"), bursts("hpcc")
     print(f"# {ours} packets, Reno's {reno}")

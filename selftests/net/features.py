@@ -162,7 +162,7 @@ def test_fast_open():
 # ---- Other owners of the option space ------------------------------------------------------
 
 def test_mptcp():
-    """Of two subflows neither uses telemetry; ldcp needs none."""
+    """Neither of two subflows uses telemetry; ldcp needs no telemetry."""
     for cc in CCS:
         path = Routed(cc=cc)
         path.a.ip("addr add 10.0.0.7/24 dev right")
@@ -195,7 +195,7 @@ def add_ao(sock, version, addr):
 
 
 def signatures(of_md5, of_ao):
-    """Return (a function that sets a key, a value) for TCP-MD5, and for TCP-AO if the kernel has it, as since 6.7."""
+    """Return (a function that sets a key, a value) for TCP-MD5, and for TCP-AO if the kernel has it (6.7 and later)."""
     try:
         add_ao(Netns().socket(), 4, "10.0.0.1")
     except OSError:

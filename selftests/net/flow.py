@@ -18,7 +18,7 @@ PORT = "hpcc rate 1gbit delay 20us"
 
 
 def test_nobody_is_left():
-    """After all tests before this one, the module has no users left."""
+    """After all previous tests the module has no users."""
     for _ in range(300):
         if not users():
             break
@@ -70,7 +70,7 @@ def unreclaimable_kb():
 
 
 def test_memory():
-    """A flow of one hop takes the memory that it needs, and not the next power of two."""
+    """A flow of one hop uses only the memory that it needs, and not the next power of two."""
     pair, _, ends = crowd(200, qdisc=PORT)
     for client, server in ends * 3:
         transfer((client, server, b"x" * 100), (server, client, b"x" * 100))
@@ -109,7 +109,7 @@ def test_reset_under_traffic():
 
 
 def test_listener_and_half_open():
-    """Connections that do not get past the SYN-ACK have no flow; those never accepted leave none behind."""
+    """Connections that end at the SYN-ACK have no flow; connections that are never accepted leave no flow behind."""
     peer = Peer().listening()
     for first, send, flows in (8000, False, 0), (9000, True, 6):
         for peer.port in range(first, first + 6):

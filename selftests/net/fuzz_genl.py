@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Random requests to the generic netlink family "hpcc", with and without privileges, while connections come and go.
-Valid requests are answered with the flows that they name, invalid ones are refused, and none is left without an answer.
+Valid requests are answered with the flows that they name, invalid ones are refused, and each request is answered.
 """
 
 import errno
@@ -81,7 +81,7 @@ class Fuzzer:
                  attr(self.rng.choice((2, 3)), bytes(self.rng.choice((0, 3, 5, 15, 17)))),
                  attr(self.rng.choice((4, 5)), bytes(self.rng.choice((0, 1)))),
                  attr(6, bytes(self.rng.choice((0, 4, 7)))),
-                 attr(number | 0x8000, bytes(4)),                       # a nest, which none is
+                 attr(number | 0x8000, bytes(4)),                       # a nest: no attribute is one
                  struct.pack("=HH", 200, 4),                            # longer than the message
                  attr(self.rng.randrange(10, 20), bytes(8)))            # in answers only
         return body + self.rng.choice(wrong) if self.rng.random() < 0.5 else self.rng.choice(wrong)
@@ -162,7 +162,7 @@ class Tables:
         return tuple(entry.get(name) for name in ("node", "port", "prefix", "len") if name in entry)
 
     def step(self, turn):
-        """Send a request. The kernel accepts a valid one, and changes nothing for any other."""
+        """Send a request. The kernel accepts a valid request; any other request changes nothing."""
         table, how = self.rng.choice(("link", "route")), self.rng.choice(("set", "set", "del"))
         made = [self.entry(table, how == "set") for _ in range(self.rng.randrange(5))]
         entries, replace = [entry for entry, _ in made], self.rng.random() < 0.2

@@ -177,7 +177,7 @@ def send_some(sock, number):
 
 
 def test_size_tables():
-    """Size tables change the lengths of packets, to 0 or 2 GB too: options and counters still follow their rules."""
+    """Size tables change the lengths of packets, also to 0 or 2 GB: options and counters still follow their rules."""
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 6), 0
     for turn in range(MESSAGES // 3):
@@ -274,7 +274,7 @@ def random_text(rng, low, high):
 
 
 def test_parameters():
-    """After each write a parameter has a value within its range; after a refused one it has the old value."""
+    """After each write a parameter has a value within its range; after a refused write it has the old value."""
     pair = Pair()
     client, server = pair.connect()
     rng = random.Random(SEED + 3)

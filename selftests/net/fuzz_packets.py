@@ -156,7 +156,7 @@ def through(kind, how, *options, above=""):
     if kind == "tun" or kind == "wire" and "no-split" in how and not above:
         expect("sent", port["tx_packets"], got["taken"] + got["markers"])
     # Packets that no device can send, for example with a checksum position beyond the packet's end,
-    # are dropped behind the qdisc, on both ways. A port that neither shapes nor marks counts one
+    # are dropped behind the qdisc, on both paths. A port that neither shapes nor marks counts one
     # packet, and one record, for a packet that the device segments.
     lost = got["frames"] // 20
     if kind == "tun" or "no-split" in how or "rate" in how:

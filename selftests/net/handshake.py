@@ -85,9 +85,9 @@ def test_only_client():
 HPCC, CLASSIC = ("hpcc", "hpcc"), ("hpcc-classic", "hpcc-classic")
 
 
-# What the hosts run, a route of the client (IPv6) or of the server, who carries the option, and what the ends run. The
-# route overrides the server's listener, for hpcc and for cubic. The counter syn_invalid does not count another
-# experiment's ExID.
+# The hosts' congestion controls, a route of the client (IPv6) or of the server, the segments with the option, and the
+# ends' congestion controls. The route overrides the server's listener, for hpcc and for cubic. The counter syn_invalid
+# does not count another experiment's ExID.
 @cases(only_server=(("cubic", "hpcc"), NONE, ("cubic", "hpcc-classic")),
        neither=(("cubic", "cubic"), NONE, ("cubic", "cubic")),
        route_of_server=(("hpcc", "cubic"), ALL, HPCC, {"route": "hpcc"}),
@@ -95,7 +95,7 @@ HPCC, CLASSIC = ("hpcc", "hpcc"), ("hpcc-classic", "hpcc-classic")
        exid_mismatch=(HPCC, OFFER, CLASSIC, {"option_exid": EXID + 1}),
        kind_mismatch=(HPCC, OFFER, CLASSIC, {"option_kind": 254}))
 def ends(names, carried, become, server=()):
-    """Connect two hosts, of which the server has a route or a sysctl of its own."""
+    """Connect two hosts. Only the server has this route or sysctl."""
     pair = Pair(cc=names)
     for name, value in dict(server).items():
         if name == "route":
@@ -214,7 +214,7 @@ OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
 
 
 def test_other_experiments():
-    """Options of the same kind with another ExID do not matter, before ours, after ours or alone."""
+    """Options of the same kind with another ExID have no effect, before our option, after it, or alone."""
     peer = Peer().listening()
     peer.timestamps = False
     for number, (ours, mode) in enumerate(((OTHERS + syn_option(), "hpcc"), (syn_option() + OTHERS, "hpcc"),
@@ -272,7 +272,8 @@ def options_of(peer, nbytes=5000):
     return ours_in(peer.read_all(0.01))
 
 
-# Our SYN made no offer: a SYN-ACK that accepts one makes no agreement, if the socket selects hpcc before or after it.
+# Our SYN made no offer: a SYN-ACK that accepts an offer makes no agreement, if the socket selects hpcc before or
+# after the SYN-ACK.
 @cases(synack_not_asked_for=(False,), hpcc_after_the_syn=(True,))
 def no_offer(before):
     peer = Peer(cc="cubic")
@@ -333,7 +334,7 @@ def test_duplicate_syns():
 
 
 def test_listener_from_before():
-    """A child runs the default of the time of its handshake, unless the listener selected one by setsockopt()."""
+    """A child runs the default at the time of its handshake, unless the listener selected another by setsockopt()."""
     for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"), ("hpcc", "cubic", None, "cubic"),
                                         ("hpcc", "cubic", "hpcc", "hpcc"), ("cubic", "hpcc", "cubic", "cubic")):
         peer = Peer(cc=before).listening(cc=chosen)
@@ -439,7 +440,7 @@ def accept_agrees(peer):
 
 
 def test_link_local_route():
-    """The first SYN with the option comes by a link whose route names hpcc; the same prefix elsewhere does not."""
+    """The first SYN with the option arrives on a link whose route names hpcc; the prefix's other routes do not."""
     peer = Peer(6, cc="cubic")
     peer.kernel, peer.addr = "fe80::1", "fe80::2"
     peer.ns.ip("addr add fe80::1/64 dev tun0 nodad", "link add other type dummy", "link set other up",
@@ -451,7 +452,7 @@ def test_link_local_route():
 
 
 def test_route_of_a_user():
-    """The first SYN with the option is for a listener whose user has a routing table of his own, which names hpcc."""
+    """The first SYN with the option is for a listener whose user has a separate routing table, which names hpcc."""
     for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
         peer = Peer(version, cc="cubic")
         peer.ns.run(*f"ip -{version} rule add uidrange 1000-1000 lookup 100 pref 50".split())
@@ -461,8 +462,8 @@ def test_route_of_a_user():
         accept_agrees(peer)
 
 
-# The peer's second SYN has no option, as our third would have none, or no TCP option at all: no agreement. A SYN without
-# the option whose checksum is wrong does not undo the offer.
+# The peer's second SYN lacks our option, like our own third SYN, or has no TCP options at all: no agreement. A SYN
+# without the option whose checksum is wrong does not undo the offer.
 @cases(syn_again_without_option=("hpcc-classic",), syn_again_bare=("hpcc-classic", True),
        syn_again_damaged=("hpcc", False, True))
 def syn_again(mode, bare=False, bad_csum=False):

@@ -31,7 +31,7 @@ NO_HPCC = "the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))"
 
 
 def test_unload():
-    """Without the module, hpccmon prints how to load it. First test: connections of others end after minutes."""
+    """Without the module, hpccmon prints how to load it. First test: connections of other tests end after minutes."""
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)
@@ -77,7 +77,7 @@ def test_record_while_the_module_goes():
 
 
 def test_usage():
-    """A wrong command line is refused with one line, which names what is allowed."""
+    """A wrong command line is rejected with one line, which lists what is allowed."""
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, output in (("", ': what? "hpccmon --help" lists the commands'),
@@ -161,7 +161,7 @@ CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
 
 
 def test_what_came():
-    """hpccmon shows the number of options received, and of those that were ignored, by reason."""
+    """hpccmon shows the number of received options, and the number of ignored options by reason."""
     flow, link = Flow(), Link()
 
     def line():
@@ -187,7 +187,7 @@ def test_what_came():
 
 
 def test_same_as_netlink():
-    """The values of "hpccmon flow" are those of netlink."""
+    """The values of "hpccmon flow" equal the values of netlink."""
     for version in 4, 6:
         flow, _, _ = measured(3, 0.8, 0.25, version=version)
         (want,), (got,) = flow.ns.dump(), run_json(flow.ns, "flow")
@@ -321,7 +321,7 @@ def test_why_receiver():
     """If the receiver computes W, the audits of the sender show which hop limits W."""
     need_virtual_time()
     program()
-    # With maxStage 0 a W of a few segments oscillates, and hop 1 is busier than hop 2 now and then.
+    # With maxStage 0 a W of a few segments oscillates, and hop 1 is sometimes busier than hop 2.
     path, ends = slow_hop(2, where=1, max_stage=5)
     found = look_while_sending(ends, 3000000, 100, lambda: run_json(path.a, "flow")[0])
     print("#", [(one["receiver"], one["why"]) for one in found])
@@ -333,7 +333,7 @@ def test_why_receiver():
 
 
 def test_why_law():
-    """The form of the window law in the line "why" is the one that W follows."""
+    """The line "why" shows the form of the window law that W follows."""
     program()
     for max_stage, below in (5, "W grows by W_ai"), (0, "W = Wc / (U/eta)"):
         flow, link, _ = measured(6, 1, 0.02, max_stage=max_stage)
@@ -594,7 +594,7 @@ def test_path_without_hpcc():
 
 
 def load_lines(ns, table, *lines, status=0):
-    """Give lines to "hpccmon link load -" or "hpccmon route load -". Return the output."""
+    """Pass lines to "hpccmon link load -" or "hpccmon route load -". Return the output."""
     with tempfile.TemporaryFile("w+", encoding="ascii") as file:
         file.write("".join(f"{line}\n" for line in lines))
         file.seek(0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpccmon record and hpccmon plot: the first writes a file, the second draws it."""
+"""hpccmon record writes a file; hpccmon plot draws the content of this file."""
 
 import json
 import os
@@ -137,7 +137,7 @@ if virtual_time():
 
 
 def small_disk(size):
-    """Return a directory on a file system of its own, which exists until the test ends."""
+    """Return a directory on a separate file system, which exists until the test ends."""
     folder = tempfile.mkdtemp()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
     defer(subprocess.run, ["umount", folder])
@@ -157,7 +157,7 @@ def test_nobody_reads():
 
 
 def test_full_disk():
-    """On a full disk a recording ends with an error message, and the file with a whole line."""
+    """On a full disk a recording ends with an error message, and the file ends with a complete line."""
     folder = small_disk("64k")
     pair, _, _ = crowd(20)
     for words in [], ["--json"]:
@@ -232,7 +232,7 @@ def test_plot():
 
 
 def test_plot_long():
-    """However many lines a recording has, the SVG file is small, and still shows a peak of a single line."""
+    """For a recording of any length the SVG file is small, and shows even a peak of a single line."""
     need_gnuplot()
     name = f"{tempfile.mkdtemp()}/long.csv"
     write(name, ",".join(HEAD), *(

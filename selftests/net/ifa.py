@@ -103,7 +103,7 @@ def test_stacks_in():
 
 
 def test_not_taken():
-    """A packet of another IFA variant, or of no hpcc connection, is ignored, and TCP does not get it either."""
+    """A packet of another IFA variant, or of no hpcc connection, is ignored, and TCP does not receive this packet."""
     peer = receiver()
     before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
     for how in {"version": 1}, {"gns": 1}, {"proto": 17}, {"flags_": 8}, {"flags_": 0x10}, {"flags_": 1}:

@@ -112,7 +112,9 @@ def test_ldcp():
 
 
 def test_only_who_asks():
-    """ss without -i does not print the information; a socket without a connection and a UDP socket have none."""
+    """ss without -i does not print the information; a socket without a connection and a UDP socket have no such
+    information.
+    """
     flow = Flow()
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()

@@ -15,7 +15,7 @@ BOOT=$HPCC_TOP/Documentation/boot
 
 # users MODULE: print the number of its users
 users() { awk -v module="$1" '$1 == module { print $3 }' /proc/modules; }
-# unused MODULE BEFORE: it has only these users again
+# unused MODULE BEFORE: MODULE has only BEFORE users again
 unused() { busywait 10 eval "[ \$(users $1) = $2 ]" || fail "$1 is still in use"; }
 
 # listen CC [BOUND]: create a socket in namespace a until the test ends; with BOUND it listens
@@ -59,7 +59,7 @@ test_modules_load_d()
 	done
 }
 
-# in_use MODULE BEFORE: it has one user more than BEFORE, and cannot be unloaded
+# in_use MODULE BEFORE: MODULE has one user more than BEFORE, and cannot be unloaded
 in_use()
 {
 	expect "users of $1" "$(users "$1")" $(($2 + 1))

@@ -62,7 +62,8 @@ def receiver(version=4, of=Switched, **sysctls):
 
 def test_stacks_in():
     """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes that are no stack,
-    or state a wrong length, are old data to TCP, which answers them. The socket gets no byte of either.
+    or contain a wrong length, are old data to TCP, and TCP answers them. The socket gets no bytes of stacks or old
+    data.
     """
     cases = {
         "int_received": (
@@ -130,7 +131,7 @@ def test_not_taken():
 
 
 def test_late_window():
-    """A probe that others have overtaken does not change the window, which TCP takes from the newest segment."""
+    """A probe that other segments have overtaken does not change the window, which the newest segment determines."""
     def sent(wait_s=0.02):
         return [seg.payload for seg in peer.read_all(wait_s) if len(seg.payload) > 1]
 
@@ -159,7 +160,7 @@ def test_late_window():
 
 
 def test_behind_the_backlog():
-    """TCP does not answer a probe behind data in the backlog of a socket in use as an old segment."""
+    """If a probe is behind data in a socket's backlog, TCP does not answer the probe as an old segment."""
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", bytes(1000))
@@ -203,7 +204,9 @@ class Joined(Switched):
 
 
 def test_joined():
-    """GRO merges probes whose numbers differ by the length of their stacks: they count as one, and as no data."""
+    """GRO merges probes whose numbers differ by the length of their stacks: the merged probes count as one probe,
+    and not as data.
+    """
     if not virtual_time():
         print("# SKIP only a clock that stands still joins them surely")
         return

@@ -203,7 +203,7 @@ def test_no_trace_without_request():
 
 
 def test_names():
-    """Links state their identities: an IDENTIFY has slots of its own, and gets no trace."""
+    """Links report their identities: an IDENTIFY has its own slots, and gets no trace."""
     path = carrier_path("ioam")
     client, server = path.connect()
     path.a.ask()
@@ -374,7 +374,7 @@ def test_mixed_in():
 
 
 def test_mixed_without_N():
-    """If a request has hops of both kinds, the receiver cannot know the last hop, and reports no N."""
+    """If a request has hops of both kinds, the receiver cannot determine the last hop, and reports no N."""
     peer, link = receiver(caps=CAP_REPORT), Link()
     nodes = trace((node(1), node(2)))
     for peer.header, hops, echoed in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
@@ -386,7 +386,7 @@ def test_mixed_without_N():
 
 
 def test_link_away():
-    """A link that traces did not contain for too long gets a new tag; links in each trace keep theirs."""
+    """A link that was missing in traces for too long gets a new tag; links in each trace keep their tags."""
     peer = receiver()
 
     def tags(*nodes):

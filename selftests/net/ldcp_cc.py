@@ -168,7 +168,7 @@ def ticks(rtt_s, tick_s):
 
 
 def test_ticks_of_a_late_ack():
-    """A tick uses an RTT of at most 8 T, because a queue that marks causes none that is longer."""
+    """A tick uses an RTT of at most 8 T, because a queue that marks causes no longer RTT."""
     flow = at_gamma(base_rtt_ns=T_NS // 10)
     for _ in range(40):
         time.sleep(0.01)
@@ -282,7 +282,9 @@ def test_bursts():
 # ---- CWR: a prompt ACK ---------------------------------------------------------
 
 def test_cwr_while_small():
-    """Below a cw of four each new segment carries CWR, which prevents a delayed ACK; above four none does."""
+    """Below a cw of four each new segment carries CWR, which prevents a delayed ACK; above four no segment
+    carries CWR.
+    """
     def cwr_of(segments):
         return [seg.flags & CWR for seg in segments]
 
@@ -492,7 +494,7 @@ def test_loss_probe():
 
 
 def test_loss_probe_of_nothing():
-    """Only the ACK was late, as the probe's DSACK shows: cw is not halved; a mark beside it has no effect."""
+    """Only the ACK was late, as the probe's DSACK shows: cw is not halved; a mark beside the DSACK has no effect."""
     flow, probe = probed()
     before = flow.cw()
     flow.acked += MSS
@@ -627,7 +629,9 @@ def test_listener_without_ldcp():
 
 
 def test_set_while_connecting():
-    """setsockopt() between SYN and SYN-ACK is too early: classic. A later one uses what was negotiated."""
+    """setsockopt() between SYN and SYN-ACK is too early, so the flow is classic. A later setsockopt() uses
+    the negotiated ECN.
+    """
     for ecn, tcp_ecn in (True, 1), (False, 1), (False, 2):
         flow = LdcpFlow(ecn=ecn)
         flow.ns.sysctl("net.ipv4.tcp_ecn", tcp_ecn)
@@ -674,7 +678,7 @@ def test_leaving_below_one():
 
 
 def test_leaving_below_one_paced():
-    """If SO_MAX_PACING_RATE makes TCP pace on, the next segment waits as long as that rate requires, and no longer."""
+    """If TCP still paces because of SO_MAX_PACING_RATE, the next segment waits only as long as this rate requires."""
     need_virtual_time()
     for rate in 1000000, 10000:
         flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}).busy()
@@ -702,7 +706,7 @@ def test_side_by_side():
 def test_bulk_on_a_marking_link():
     """The link is used, no packet is lost, and there is no RTO."""
     for version in 4, 6:
-        # start_rtt_ns keeps the flow from starting slowly because of a slow machine's T.
+        # Because of start_rtt_ns, the large T of a slow machine does not make the flow start slowly.
         pair = Pair(version, cc=("ldcp", "ldcp"), ldcp={"start_rtt_ns": 10 ** 9},
                     qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 8000 kmax 40000")
         ends = pair.connect()
@@ -716,7 +720,7 @@ def test_bulk_on_a_marking_link():
 
 
 def test_counters_per_namespace():
-    """The counters of one namespace do not change with events in another one."""
+    """The counters of one namespace do not change with events in another namespace."""
     flow, other = LdcpFlow(ldcp={"fast_start": 1}), Netns()
     flow.busy().got()
     flow.ack(2, True)

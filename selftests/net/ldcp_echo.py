@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/echo.c: a receiver echoes CE per packet, or as plain TCP does without ECN or with another sender."""
+"""kmod/ldcp/echo.c: a receiver echoes CE per packet; without ECN, or with another sender, it behaves as plain
+TCP does.
+"""
 
 import os
 import random
@@ -73,7 +75,7 @@ def echoes(fields, acks, *flags):
 
 
 def agrees(flow, fields, acks):
-    """Fail unless ACKs cover each packet, one kind each, and each marked packet is acknowledged at once."""
+    """Fail unless ACKs cover each packet, each ACK covers one kind, and each marked packet is acknowledged at once."""
     at = 0
     for number, found in enumerate(acks):
         for covered, ece in found:
@@ -104,7 +106,7 @@ def test_quickack_route():
 
 
 def test_held_ack_leaves_later():
-    """If nothing follows, the delayed ACK has the ECE flag of the packets that it covers."""
+    """If no packet follows, the delayed ACK has the ECE flag of the packets that it covers."""
     flow = begin()
     for fields, acks in ([CE, ECT], [[(1, True)], []]), ([ECT], [[]]):
         expect("ACKs", sends(flow, fields), acks)
@@ -201,7 +203,7 @@ def marking(pair_of, **how):
 
 
 def share_of(ends, nbytes):
-    """Send data. Return the share of the link that they get."""
+    """Send data. Return the share of the link that the data use."""
     return goodput_mbps(*ends, nbytes) / LINK_MBPS
 
 

@@ -31,7 +31,7 @@ def start(iw=10, **how):
 
 
 def sent(flow, segments):
-    """Let the kernel send so many segments. Return their ECN fields."""
+    """Let the kernel send this number of segments. Return their ECN fields."""
     flow.sock.send(bytes(segments * MSS))
     return fields(flow.got())
 
@@ -194,7 +194,7 @@ def test_msg_more():
 
 
 def test_fin_ends_a_message():
-    """MSG_MORE announced data that never came: the last packet has the FIN, and is ECT."""
+    """MSG_MORE announces data, but none follow: the last packet has the FIN, and is ECT."""
     for how in "shutdown", "close":
         flow = start()
         flow.sock.send(bytes(2 * MSS + 50), socket.MSG_MORE)
@@ -206,7 +206,7 @@ def test_fin_ends_a_message():
 
 
 def test_server_answers():
-    """The child of a listener has a fast start as well; received data do not count for it."""
+    """The child of a listener has a fast start as well; received data do not count for the fast start."""
     pair = Pair(cc=("ldcp", "ldcp"), delay=DELAY, ldcp={"iw": 20})
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -277,7 +277,7 @@ def test_pure_acks_stay():
 # ---- End of the start -----------------------------------------------------------------
 
 def end_of(ns):
-    """Return the counters of how starts of a namespace ended."""
+    """Return a namespace's counters of ended starts, by reason."""
     counters = ns.counters("ldcp")
     return tuple(counters["start_" + how] for how in ("full", "lost", "marked"))
 
@@ -375,7 +375,7 @@ def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twic
 
 
 def once(numbers=None):
-    """Return a function of a segment: whether it is lost, as the first one of each (or each given) sequence number."""
+    """Return a function that returns whether a segment is lost: the first segment of each (given) sequence number."""
     seen = set()
 
     def is_lost(seg):
@@ -407,7 +407,7 @@ def losses(*messages):
 
 
 def test_everything_lost():
-    """The tail is lost as well: TCP's tail loss probe reveals the loss."""
+    """The tail is lost as well: TCP's tail loss probe shows the loss."""
     flow = start(patient=False)
     flow.sock.send(bytes(10 * MSS))
     flow.receive(10 * MSS, once())
@@ -423,7 +423,7 @@ def test_loss_of_a_longer_message():
 
 
 def test_without_sack():
-    """Without SACK one duplicate ACK reveals a loss, and the message arrives without an RTO."""
+    """Without SACK one duplicate ACK shows a loss, and the message arrives without an RTO."""
     flow = start(20, sack=False)
     flow.sock.send(bytes(20 * MSS))
     flow.receive(20 * MSS, once([flow.start + 8 * MSS]))
@@ -492,7 +492,7 @@ def test_switch_drops_first():
         lost = path.c.snmp("RetransSegs")
         expect_in("sent again", lost, 15, 30)
         expect("dropped", path.r.qdiscs("eth1")[0]["drops"], lost)
-        # the time for what is left after 13 packets in order, at first with one segment per round trip
+        # the time for the data after 13 packets in order, at first with one segment per round trip
         expect_in("time", took, 0.0004, 0.002)
 
 

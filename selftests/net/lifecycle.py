@@ -181,7 +181,7 @@ def test_agreement_does_not_outlive_the_module():
 
 
 def test_devices_before_the_module():
-    """The module knows the speeds of devices that are older than itself."""
+    """The module uses the speeds of devices that were created before the module was loaded."""
     defer(loaded_again)
     pair = Pair(cc=("cubic", "cubic"))
     expect("unload", unload(pair.c, 300), True)
@@ -229,7 +229,7 @@ def switch_under_traffic(cc):
 
 @each(*CCS)
 def short_connections(cc):
-    """Connections begin, send and end, some by a reset. Each is counted, and none remains."""
+    """Connections begin, send and end, some by a reset. Each connection is counted, and none remains."""
     for version in 4, 6:
         pair = Pair(version, cc=(cc, cc), qdisc=PORT)
         listener = pair.listen()
@@ -305,7 +305,7 @@ def namespace_deleted_under_traffic(cc):
 
 @each(*CCS)
 def nobody_is_left(cc):
-    """After all tests before this one, the module has no users left, and a new connection works."""
+    """After all previous tests the module has no users, and a new connection works."""
     expect_unused(cc, 300)
     pair = Pair(cc=(cc, cc), qdisc=PORT)
     client, server = pair.connect()

@@ -59,7 +59,7 @@ def change(wire, *options):
 
 
 def mark_above(wire, kmax, *options):
-    """Let the qdisc mark all ECN-capable packets from this queue length on, and drop no others."""
+    """Let the qdisc mark all ECN-capable packets from this queue length on, and drop no other packets."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", kmax, "knonect", LIMIT, *options)
 
 
@@ -76,7 +76,7 @@ def hold(wire, length):
 
 
 def arrivals(wire):
-    """Release the queue. Return all frames that waited, except those that filled it."""
+    """Release the queue. Return all frames that waited, except the frames that filled the queue."""
     change(wire, "rate", FAST)
     got = []
     while answer := wire.receive(2):
@@ -239,14 +239,14 @@ def group_stamped(wire):
 
 
 def group_gso(wire, split):
-    """Each segment of a super-packet is marked by the queue that it finds; a whole super-packet is marked once."""
+    """Each segment of a GSO packet is marked by the queue that it finds; an unsplit GSO packet is marked once."""
     wire.checksum_offload(split != "split")
     for version in (4, 6):
         opt, frame = gso_frame(version, 4700)
         frame = with_ecn(frame, ECT0)
         pos = tcp_offset(frame)
         head = pos + (frame[pos + 12] >> 4) * 4
-        # The bytes of two segments in front are below kmax, those of three are above.
+        # The bytes of two segments in front are below kmax, the bytes of three segments are above kmax.
         mark_above(wire, 1000 + 2 * (1000 + head + OVERHEAD) if split == "split" else 1000, "pmax", 0)
         hold(wire, 1000)
         wire.send_gso(frame, 1000)

@@ -40,7 +40,7 @@ def loads(wire, what, count):
 
 
 def one_by_one(wire, hosts):
-    """Send one frame per host. Return for each the queue that it took, and its record."""
+    """Send one frame per host. Return the queue and the record of each frame."""
     found = []
     before = sent_by(wire)
     for host in hosts:
@@ -93,7 +93,7 @@ def fill(wire, count, ecn=0):
 
 
 def group_fill(wire):
-    """Queue one frame in each class, for the shell script to look at."""
+    """Queue one frame in each class, which the shell script examines."""
     fill(wire, 2)
 
 
@@ -109,7 +109,7 @@ def group_qlen_of_each(wire):
 
 
 def marks_of(wire, count, marks):
-    """Add {class: [ECN fields]} for the next `count` frames. Return the class of the last one."""
+    """Add {class: [ECN fields]} for the next `count` frames. Return the class of the last frame."""
     source = None
     for _ in range(count):
         got = wire.receive()
@@ -120,7 +120,9 @@ def marks_of(wire, count, marks):
 
 
 def group_marks_by_all(wire):
-    """With K_min = K_max = 600 bytes the fourth queued frame finds more, in any class, whatever was queued before."""
+    """With K_min = K_max = 600 bytes the fourth queued frame finds a longer queue, in any class and after any earlier
+    frames.
+    """
     for turn in range(4):
         fill(wire, 3, ecn=2)
         marks = {}
@@ -133,7 +135,9 @@ def group_marks_by_all(wire):
 
 
 def group_marks_less_as_packets_leave(wire):
-    """With K_min = K_max = 600 bytes three frames of class 1 are queued, then two; class 2 finds them."""
+    """With K_min = K_max = 600 bytes three frames of class 1 are queued, then two; frames of class 2 find
+    this queue.
+    """
     for minor in (1, 1, 1, 1, 2):
         send_to(wire, minor, ecn=2)
     marks = {}

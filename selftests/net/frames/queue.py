@@ -35,7 +35,7 @@ def group_burst(wire, count, size):
 
 
 def group_apart(wire, count, size):
-    """Send each frame when the one before has arrived, so that none is queued."""
+    """Send each frame after the previous frame has arrived, so that no frame is queued."""
     warm_up(wire)
     for frame in numbered(count, size):
         wire.send(frame)
@@ -83,7 +83,9 @@ def group_during(wire, count, size, *command):
 
 
 def group_latency(wire):
-    """Print when each of two frames of 1000 bytes arrived after the first one's ts, less what the port adds to ts."""
+    """Print when each of two frames of 1000 bytes arrived after the first one's ts, minus the offset that the port
+    adds to ts.
+    """
     warm_up(wire)
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt, payload=bytes(934))))

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""For stamp.sh: which frames get telemetry, and how it changes them."""
+"""For stamp.sh: which frames get telemetry, and how telemetry changes these frames."""
 
 import socket
 import time
@@ -142,7 +142,7 @@ def group_wrong_checksum(wire):
 
 
 def group_slots(wire):
-    """An identity is written; the other phase, no slot and used slots leave the slots unchanged."""
+    """The port writes an identity. With another phase, no slots, or used slots, the slots stay unchanged."""
     before = wire.stats()
     full = [record(1, 123, 456, 0), record(2, 123, 456, 4), record(3, 123, 456, 9)]
     for what, how in (("identify", {"kind_of": IDENTIFY, "hops": 1, "slots": [FREE]}),
@@ -188,7 +188,7 @@ def group_backlog(wire):
 
 
 def group_late(wire):
-    """Packets that start late, when another one arrives, do not count as queued in front of that one."""
+    """Packets that start late, at the arrival of another packet, do not count as queued in front of this packet."""
     opt = request(scale=4, slots=[FREE])
     frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
@@ -218,7 +218,7 @@ def group_partial(wire):
 
 
 def group_gso(wire, split):
-    """A super-packet gets one record per segment if it is split, and one if it stays whole."""
+    """A GSO packet gets one record per segment if it is split, and one record if it is not split."""
     count = 5
     for version in (4, 6):
         wire.checksum_offload(split != "split")
@@ -274,7 +274,7 @@ def group_clones(wire):
 
 
 def group_vlan(wire):
-    """A packet that was sent on a VLAN device has its tag beside the packet, not in it."""
+    """A packet from a VLAN device has its tag beside the packet's bytes, not in these bytes."""
     sent = eth(ip4(seg4()), tags=[(0x8100, 5)])
     upper = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     upper.bind((wire.tx_dev + ".5", 0))
@@ -284,7 +284,7 @@ def group_vlan(wire):
 
 
 def group_offset(wire):
-    """Print what an idle port that has sent nothing adds to ts and tx."""
+    """Print the offsets that a port adds to ts and tx before it has sent any packet."""
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))
     now = time.monotonic_ns()
