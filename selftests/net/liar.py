@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Receivers that send false echoes: W keeps its bounds, data arrive, counters show the lie, and it has no later effect."""
+"""Receivers that send false echoes: W keeps its bounds, data arrive, counters show the lie, and the lie has no later
+effect.
+"""
 
 import os
 import random
@@ -24,7 +26,7 @@ MOST = 100000
 
 
 def watched():
-    """Return whether this is a debug kernel, with which a test takes 20 times as long."""
+    """Return whether this is a debug kernel, on which a test takes 20 times as long."""
     return os.path.exists("/sys/kernel/debug/kmemleak")
 
 
@@ -101,8 +103,8 @@ class Liar:
 
 
 def lied_to(name, lie, version=4, nbytes=NBYTES):
-    """Send to such a receiver. Return goodput, path and client. With random lies each segment carries a request, because
-    the mean of few samples varies much; with maxStage 0 each short queue among random ones would multiply W.
+    """Send to a lying receiver. Return goodput, path and client. With random lies each segment carries a request,
+    because the mean of few samples varies much; with maxStage 0 each short queue among random ones would multiply W.
     """
     path = BoxPath(version, change=Liar(lie), host_mbps=2 * MBPS,
                    **({"sample": 0, "max_stage": 5} if "random" in name else {}))
@@ -121,7 +123,7 @@ def w_init(flow):
     return 2 * MBPS * flow["T_ns"] // 8000
 
 
-# Lies that contradict themselves or give no information: name, lie, counter that shows it
+# Lies that contradict themselves or give no information: name, lie, counter that shows the lie
 EMPTY = (
     ("zeros", lambda records: bytes(8), "bad_hop_ignored"),
     ("all bits set", lambda records: b"\xff" * 8, "bad_hop_ignored"),
@@ -134,7 +136,7 @@ EMPTY = (
     ("txBytes run backwards", each(tx=counting(-100)), "tx_excess_ignored"),
     ("links at random", each(tag=random_field(8)), "path_changes"),
     ("hops that are none", each(hop=9), "bad_hop_ignored"),
-    # the next two try to gain: W stays at W_init, and the queue overflows
+    # the next two lies try to keep W high: W stays at W_init, and the queue overflows
     ("no queue, ever", each(qlen=0), "agreed"),
     ("no load, ever", each(qlen=0, tx=5), "agreed"),
 )

@@ -35,7 +35,9 @@ def cut_out(packet):
 
 
 def removed(where, how=into_nops, later=False, version=4):
-    """Send data over a path where how() removes our options from packets if where(). Return path, client and server."""
+    """Send data over a path on which how() removes our options from packets for which where() is true. Return path,
+    client and server.
+    """
     def change(packet):
         if where(packet):
             how(packet)
@@ -200,7 +202,7 @@ def test_bits_flipped():
 
 
 def test_checksum_not_corrected():
-    """If the checksum is not corrected, neither TCP nor we accept the segment."""
+    """If the checksum is not corrected, neither TCP nor hpcc accepts the segment."""
     rng = random.Random(2)
 
     def box(packet):
@@ -417,7 +419,7 @@ def arp_or_icmpv6(frame):
 
 
 def test_each_carrier():
-    """A box drops our option, and forwards no other carrier of telemetry."""
+    """A box drops our option, and does not forward other carriers of telemetry."""
     need_virtual_time()
     for carrier, name in enumerate(("tcp", "ioam", "int", "ifa", "csig", "probes")):
         path = BoxPath(6, change=box_of(drop, lambda packet: not packet.syn),
@@ -493,7 +495,7 @@ def test_trial_brings_telemetry_back():
 
 
 def test_trial_is_a_request():
-    """If the receiver was to compute W, the trial is a request and not parameters, which were sent before the RTO."""
+    """In receiver mode the trial is a request and not parameters: the parameters were sent before the RTO."""
     for version in 4, 6:
         path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
         goodput_mbps(client, server, NBYTES)
@@ -522,7 +524,7 @@ def test_trial_has_room():
 
 
 def test_parameters_of_the_peer():
-    """The peer's parameters for its own data do not show that our data pass."""
+    """The peer's parameters for its own data do not show that the path forwards our data."""
     need_virtual_time()
     for version in 4, 6:
         path, client, server = joined(BoxPath(version, change=Firewall(data_to_b), where=1))
@@ -588,7 +590,7 @@ def test_trial_after_outage():
 
 
 def send_little(client, server, for_s=12):
-    """Send single segments, five in a second. Return the longest time that one took, in s."""
+    """Send single segments, five in a second. Return the longest time of a segment in s."""
     longest_s = 0
     for _ in range(5 * for_s):
         start = time.monotonic()
@@ -599,7 +601,7 @@ def send_little(client, server, for_s=12):
 
 
 def test_trial_of_one_segment():
-    """A flow of few segments makes its trial, too; if the path drops it, a tail loss probe repairs the loss."""
+    """A flow of few segments makes its trial, too; if the path drops the trial, a tail loss probe repairs the loss."""
     for name, path, client, server in each_receiver():
         outage(path, client, server)
         send_little(client, server)
@@ -650,7 +652,9 @@ def test_trial_with_identify_off():
 
 
 def test_trials_wait():
-    """If the path always drops the option each trial waits twice as long, and later ten seconds."""
+    """If the path always drops the option, each trial waits twice as long as the previous one, and
+    later ten seconds.
+    """
     need_virtual_time()
     path, client, server = joined(BoxPath(4))
     transfer((client, server, pattern(NBYTES)))

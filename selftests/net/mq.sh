@@ -54,7 +54,7 @@ judge() { "$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"; }
 # of_each NAME: print the list of a statistic of each qdisc, by handle.
 of_each() { json "[qs[h].get('$1') for h in sorted(qs)]"; }
 
-# json EXPRESSION: print its value; qs has the statistics of the qdiscs "hpcc" by handle.
+# json EXPRESSION: print the value of EXPRESSION; qs has the statistics of the qdiscs "hpcc" by handle.
 json()
 {
 	tc -n tx -s -j qdisc show dev v0 | python3 -c '
@@ -63,7 +63,7 @@ qs = {q["handle"]: q["hpcc"] for q in json.load(sys.stdin) if q["kind"] == "hpcc
 print(eval(sys.argv[1]))' "$1"
 }
 
-# marks GROUP: let classes mark, and judge.
+# marks GROUP: let classes mark, and run GROUP.
 marks()
 {
 	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb

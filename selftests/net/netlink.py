@@ -32,7 +32,9 @@ def refused(what, number, call, **values):
 
 
 def test_unload_with_listeners():
-    """A listener does not keep the module loaded. This test is first: connections of others take minutes to end."""
+    """A listener does not keep the module loaded. This test is first: connections of other tests take minutes to
+    end.
+    """
     ns = Netns()
     family = Family(ns, "hpcc")
     family.listen("events")
@@ -78,7 +80,7 @@ def test_one_flow():
 
 
 def test_since_when():
-    """The hop with the largest u' shows for how long it has been so; another link there restarts the time."""
+    """The hop with the largest u' shows for how long this is so; another link at this hop restarts the time."""
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
     family = Family(flow.ns, "hpcc")
@@ -214,7 +216,9 @@ def test_namespaces():
 
 
 def test_names_of_links():
-    """With CAP_NET_ADMIN a request may ask for the identities of links, which are requested for 10 seconds."""
+    """With CAP_NET_ADMIN a request may include the identities of links: flows then request identities for 10
+    seconds.
+    """
     path = Path(switches=3)
     ends = path.connect()
     family = Family(path.a, "hpcc")
@@ -236,10 +240,10 @@ def test_names_of_links():
 
 
 def test_names_for_who_asked():
-    """Whether a dump has identities depends on the process that requests it, and not on the one that reads it."""
+    """Whether a dump has identities depends on the process that requests the dump, not on the process that reads it."""
     path = Path(switches=1)
     family = Family(path.a, "hpcc")
-    # There are more parts than the two that the kernel prepares before the first one is read.
+    # The dump has more parts than the two that the kernel prepares before the first read.
     for i in range(200):
         if not i % 50:
             path.a.ask()
@@ -276,7 +280,7 @@ def test_counters():
 
 
 def test_telemetry_of_a_flow():
-    """Each flow has counters of the options received, and of those ignored, by reason."""
+    """Each flow has counters of received options, and of ignored options by reason."""
     flow, other = Flow(), Flow()
     family = Family(flow.ns, "hpcc")
     names = "received", "malformed", "bad-hop", "ts-back", "tx-excess"

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/local_in.c: how the kernel treats our options, valid and invalid ones."""
+"""kmod/hpcc/hook/local_in.c: how the kernel processes valid and invalid options."""
 
 import ctypes
 import os
@@ -147,7 +147,9 @@ def test_taken_out():
 
 
 def test_left_in():
-    """An option with PROMPT, an unknown or malformed option, and one beside another option stay in the segment."""
+    """An option with PROMPT, an unknown or malformed option, and an option beside another option stay in the
+    segment.
+    """
     one = [record(1, 5, 6)]
     for what, options in (
             ("prompt", option(FORWARD, one, SCALE, flags=PROMPT)),
@@ -224,7 +226,7 @@ def test_prompt():
 
 
 def test_not_agreed():
-    """Options are ignored on a connection that did not agree, and on one that has left hpcc."""
+    """Options are ignored on a connection that did not agree, and on a connection that has left hpcc."""
     peer = Peer().listening()
     sock = peer.accept(b"")[1]
     watch = Watch(peer)
@@ -242,7 +244,7 @@ def test_not_agreed():
 
 
 def test_lengths():
-    """Of the lengths 0 to 40 only four are valid: those of an ECHO with 1 to 4 records."""
+    """Of the lengths 0 to 40 only four are valid: the lengths of an ECHO with 1 to 4 records."""
     peer, watch = watched(connected(timestamps=False))
     right = {}
     body = echo([(hop, 100) for hop in range(1, 5)], 4)
@@ -343,7 +345,7 @@ def test_scales_on_their_way():
 
 
 def test_twice():
-    """A segment may have one option for each direction; a second one for the same direction is malformed."""
+    """A segment may have one option for each direction; a second option for the same direction is malformed."""
     peer, watch = watched(connected())
     peer.send(echo([(1, 100)]) + echo([(1, 900)]))
     expect("two echoes", watch.moved(), {"echo_received": 1, "malformed_ignored": 1})
@@ -378,7 +380,7 @@ def test_ts_back():
 
 
 def test_not_deaf():
-    """Records that are ignored do not change the baseline: the next valid one counts."""
+    """Records that are ignored do not change the baseline: the next valid record counts."""
     peer = connected()
     peer.send(echo([(1, 1000)], tx=1000))
     watch = Watch(peer)
@@ -480,7 +482,7 @@ def test_at_the_edges_of_the_window():
 
 
 def test_tcp_takes_no_more():
-    """Options are not read if TCP refuses the ACK number as too old, or the packet by its distance."""
+    """Options are not read if TCP rejects the ACK number as too old, or the packet because of its TTL."""
     for version in 4, 6:
         peer = Peer(version).connected()
         peer.sock.setblocking(False)
@@ -644,7 +646,7 @@ def test_fragments():
 
 
 def test_partial_elsewhere():
-    """If the checksum is to be put elsewhere than into the TCP header, our option stays, and so that position."""
+    """If the position for the checksum is not the field in the TCP header, our option and this position stay."""
     peer = Guest().connected()
     raw, sent = raw_socket(peer.ns, socket.AF_INET), 0
     for start, offset, kept in (20, 16, 0), (-4, 0, 1), (0, 10, 1), (24, 12, 1):

@@ -41,7 +41,7 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
         # The size of a burst depends on W and on the time between ACKs.
         if cut or not offload or virtual_time():
             expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments), offload and cut)
-        # A slow machine retransmits data that have arrived, which is reported by DSACK alone.
+        # A slow machine retransmits data that have arrived; only a DSACK reports this.
         data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
         expect(f"data without FORWARD in {what}", without_request(data), [])
         expect(f"slots in {what}", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
@@ -107,7 +107,7 @@ def test_both_ways():
 
 
 def test_lost_ack():
-    """If acknowledged data come again, 64 ACKs have no option, doubled if that happens again within 10 s."""
+    """If acknowledged data arrive again, 64 ACKs have no option, and twice as many if this repeats within 10 s."""
     need_virtual_time()
     peer = Peer().connected()
     ts = itertools.count(100, 100)
@@ -120,7 +120,7 @@ def test_lost_ack():
         peer.sock.recv(4000)
         return found
 
-    # Duplicates may also come from packets that overtake each other.
+    # Packets that overtake each other may also cause duplicates.
     for _ in range(3):
         peer.send(payload=bytes(1000))
         for seq in None, peer.seq - 1000:
@@ -388,7 +388,7 @@ def test_loopback():
 
 @cases(big_tcp=(b"",), big_tcp_with_options=(bytes((0, 0, 1, 4, 0, 0, 0, 0)),))      # PadN
 def big_tcp(own):
-    """Super-packets beyond 64 KB carry telemetry, and a socket's own hop-by-hop options unchanged."""
+    """GSO packets beyond 64 KB carry telemetry, and a socket's own hop-by-hop options unchanged."""
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
         error = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
@@ -466,7 +466,8 @@ def requests(ns):
 
 
 def test_sample():
-    """A flow sends `sample` requests per T; but one on each segment at first, while U is above 1, and after an RTO."""
+    """A flow sends `sample` requests per T; at first, while U is above 1, and after an RTO each segment has a request.
+    """
     need_virtual_time()
     for sample in 8, 1:
         flow, link = Flow(sample=sample), Link()
@@ -491,7 +492,7 @@ def test_sample():
 
 
 def test_sample_of_classic():
-    """Classic sends as many requests as hpcc does; after the return each segment carries one."""
+    """Classic sends as many requests as hpcc does; after the return each segment carries a request."""
     need_virtual_time()
     flow = Flow(sample=4)
     flow.run()

@@ -202,7 +202,7 @@ def send_all(ends, nbytes, names=()):
 
 
 def test_fq_sorts_by_departure_time():
-    """No segment overtakes when W changes, when the socket leaves hpcc and returns, or when telemetry does."""
+    """No segment overtakes another when W changes, when the socket leaves hpcc and returns, or when telemetry stops."""
     for T_us in 150, 300:
         path, ends = fq_path("hpcc", "hpcc rate 1gbit delay 20us node 1 port 2",
                              base_rtt_ns=T_us * 1000, host_mbps=1000)

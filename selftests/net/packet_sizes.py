@@ -27,13 +27,13 @@ table inet deaf {
 
 
 def without(segments):
-    """Return data segments without a request, except those in which two blocks of SACK leave no space."""
+    """Return data segments without a request, except segments in which two blocks of SACK leave no space."""
     return [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD) and
             not seg.telemetry(IDENTIFY) and len(seg.options) + LEAST <= OPTIONS_MAX]
 
 
 def test_big_tcp():
-    """Super-packets beyond 64 KB are segmented by the port or left whole, and carry telemetry as others do."""
+    """GSO packets beyond 64 KB, segmented by the port or not, carry telemetry like other packets."""
     for split, cc in itertools.product(("no-split-gso", "split-gso"), CCS):
         pair = Pair(6, cc=(cc, cc), burst=64, host_mbps=100000, ldcp={"burst": 64, "iw": 2500},
                     qdisc=f"hpcc rate 50gbit delay 200us limit 20mb {split}")
@@ -89,7 +89,7 @@ def test_offloads():
 
 
 def test_pmtu():
-    """A link in the middle reduces its MTU and reports that by ICMP, or does not, so that TCP has to find out."""
+    """A link in the middle reduces its MTU, and reports this by ICMP or not, so that TCP has to probe the MTU."""
     for version, cc, reported in itertools.product((4, 6), CCS, (True, False)):
         path = Routed(version, 2, cc, sample=0)
         if not reported:
@@ -105,15 +105,14 @@ def test_pmtu():
         sent = [seg for seg in data_segments(sane_segments(sniffer)) if seg.dport == 5000]
         expect_in("longest", max(seg.total for seg in sent), 1000 if reported else 500, 1300)
         expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
-        # After an RTO the path may be one that drops our option: the flow is muted until a
-        # trial succeeds.
+        # After an RTO the path may drop our option: the flow is muted until a trial succeeds.
         if cc == "hpcc":
             expect("muted", path.a.counters()["muted"], 0 if reported else 1)
             expect("data without our option", bool(without(sent)), not reported)
         if virtual_time():
             expect("runs", get_cc(client), cc if cc == "hpcc" or reported else CLASSIC)
         # Two losses in a row without a mark make ldcp fall back; a slow host may have an
-        # RTO besides. A mark brings ldcp back.
+        # RTO besides. A mark ends the fallback.
         if get_cc(client) == CLASSIC:
             fill(path, client, lambda: get_cc(client) == cc)
         expect_works(path, cc, client, twice=True)

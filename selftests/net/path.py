@@ -17,7 +17,7 @@ from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
 @cases(whole_way_ipv4=(4,), whole_way_ipv6=(6,))
 def whole_way(version):
-    """W follows the slowest link, one of two; the identities of both are known, and nothing is dropped."""
+    """W follows the slower of two links; the identities of both links arrive, and no packet is dropped."""
     path = Path(version, sample=0, max_stage=5)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit")
@@ -100,7 +100,7 @@ def test_path_changes():
 
 
 def test_T_far_from_the_rtt():
-    """A T that is too long costs no goodput; one that is too short limits the window to W_init = B T."""
+    """A T that is too long costs no goodput; a T that is too short limits the window to W_init = B T."""
     need_virtual_time()
     for switches, rtt_ns in (1, 106000), (2, 142000):
         for times in 1 / 4, 1 / 2, 1, 4, 16, 64, 128:
@@ -133,7 +133,7 @@ def test_longer_than_an_option():
 
 
 def test_both_ways_in_turns():
-    """With data in both directions an option has one record, each newer than the last one of its hop."""
+    """With data in both directions an option has one record, which is newer than the previous record of its hop."""
     path = Path(switches=5)
     for dev in "left", "right":
         path.change(3, "hpcc rate 400mbit", dev)
@@ -196,7 +196,7 @@ def test_telemetry_comes_and_goes():
 
 
 def test_nameless():
-    """A port with identify off works as others do, and its identity stays unknown."""
+    """A port with identify off works like other ports, and its identity stays unknown."""
     path = Path(sample=0)
     path.change(1, "hpcc identify off")
     path.a.ask()
@@ -210,7 +210,7 @@ def test_nameless():
 
 
 def test_nameless_tags():
-    """With identify off a port's tag is no hash that a sender could test; and it does not change."""
+    """With identify off a port's tag is no hash that a sender could test, and the tag does not change."""
     path = Path(switches=1, sample=0)
     sniffer, (client, server) = Sniffer(path.b, "left"), path.connect()
     tags = {}
@@ -229,7 +229,9 @@ def test_nameless_tags():
 
 
 def test_now_and_then():
-    """Messages are so far apart that no record can be compared with the last one: the flow does not fall back."""
+    """Messages are so far apart that no record can be compared with the previous record: the flow does not fall
+    back.
+    """
     for sysctls in {}, {"carry": 1}:
         path, client, server = joined(Path(**sysctls))
         transfer((client, server, pattern(300000)))
@@ -276,12 +278,12 @@ def test_beside_cubic():
 
 
 def test_behind_a_queue():
-    """A queue that is older than the connection, and makes all RTTs longer, does not make records look false."""
+    """A queue that existed before the connection, and increases all RTTs, does not make records look false."""
     need_virtual_time()
     path = Path()
     path.a.tc(f"qdisc change dev right root hpcc rate {2 * MBPS}mbit")
     other = path.connect(5001, cc="reno")
-    # a window larger than the path holds: some of it is always queued
+    # a window larger than the path's capacity: a part of the window is always queued
     other[1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200000)
     thread = threading.Thread(target=transfer, args=((*other, pattern(6000000)),))
     thread.start()

@@ -28,7 +28,7 @@ def of_type(kind, segments):
 
 def test_on_the_wire():
     """Data use the whole MSS without an option; probes have their IP header fields, and pure ACKs answer them."""
-    need_virtual_time()         # if a guest stands still, data carry requests from then on
+    need_virtual_time()         # after a pause of the guest, data carry requests
     for version in 4, 6:
         path, client, server = joined(Path(version, carry=1))
         client.setsockopt(*((socket.IPPROTO_IP, socket.IP_TOS) if version == 4 else
@@ -147,13 +147,13 @@ def test_nothing_stamps():
     until(lambda: path.a.flow()["mode"] == "classic", lambda: transfer((client, server, pattern(NBYTES))))
     counters = path.a.counters()
     expect("mode", path.a.flow()["mode"], "classic")
-    # If a guest stands still, a packet may be dropped, which also leads to classic mode.
+    # During a pause of the guest a packet may be dropped, which also leads to classic mode.
     if virtual_time():
         expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 1))
 
 
 def test_first_flight():
-    """After a pause one probe leaves in front of the first data, and no second one."""
+    """After a pause one probe leaves in front of the first data, and no second probe."""
     path, client, server = joined(Path(carry=1))
     sniffer = Sniffer(path.a, "right")
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_first_flight():
 
 
 def test_syn_again():
-    """A connection whose SYN was lost uses probes as any other one does."""
+    """A connection whose SYN was lost uses probes like any other connection."""
     for version in 4, 6:
         peer = Peer(version, carry=1)
         peer.start_connect()
@@ -214,7 +214,7 @@ def test_next_data_at_once():
 
 
 def test_answers_are_limited():
-    """One probe is answered per T/64 at most, whatever T it claims; records of others join the next answer."""
+    """At most one probe per T/64 is answered, whatever T it states; the next answer has the records of other probes."""
     need_virtual_time()
     for version in 4, 6:
         peer = Peer(version=version).connected(ASKS)

@@ -57,7 +57,7 @@ def asked(ns):
 
 
 def test_paths():
-    """The identities of links are requested only while a program asks for them, and only in its namespace."""
+    """Flows request identities of links only while a program requests them, and only in its namespace."""
     for version, link in (4, (7, 2, 1000000000)), (6, (1048575, 65535, 2500000000)):
         qdisc = "hpcc node {} port {} rate {}bit delay 20us".format(*link)
         pair, other = Pair(version, qdisc=qdisc), Pair(version, qdisc=qdisc)
@@ -82,7 +82,7 @@ def test_paths():
 
 
 def test_paths_that_change():
-    """The identity of a new link is requested, that of a hop beyond the path's end is forgotten."""
+    """The identity of a new link is requested, the identity of a hop beyond the path's end is deleted."""
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
 
@@ -108,7 +108,7 @@ def test_paths_that_change():
 
 
 def test_paths_sampled():
-    """Identities arrive as soon if a connection requests load only once per T."""
+    """Identities arrive as early if a connection requests load only once per T."""
     flow, link = Flow(sample=1), Link()
     for _ in range(12):
         flow.round(link.step(9000, 0.9))

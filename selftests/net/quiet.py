@@ -47,7 +47,7 @@ def echo_of(peer, *requests):
 # ---- the receiver
 
 def test_echo_lists_quiet_hops():
-    """An echo has one record for all hops that counted themselves and wrote none, if the receiver can know them."""
+    """An echo has one record for all hops that wrote no record, if the receiver can determine these hops."""
     two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
     for what, request, want in (
             ("one of five", ([two, FREE, FREE], 5, 0), [quiet(1, 3, 4, 5), two]),
@@ -108,7 +108,7 @@ def test_all_have_their_turn():
 # ---- the sender
 
 def test_quiet_is_telemetry():
-    """While all hops are quiet W grows, by W_ai at first, and no further than W_init; the flow does not fall back."""
+    """While all hops are quiet W grows, by W_ai at first, and at most to W_init; the flow does not fall back."""
     flow, link = Flow(), Link()
     for _ in range(8):
         flow.run()
@@ -122,7 +122,7 @@ def test_quiet_is_telemetry():
         sizes.append(flow.flow()["W"])
     expect("modes", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
     expect("ignored", flow.ns.counters()["bad_hop_ignored"], 0)
-    # U falls to eta first, and W with it
+    # at first U falls to eta, so W falls, too
     least = sizes.index(min(sizes))
     expect_in("the least", least, 0, 12)
     expect("W", sizes[-1], W_INIT)
@@ -131,7 +131,7 @@ def test_quiet_is_telemetry():
 
 
 def test_quiet_holds():
-    """A quiet hop has the u' that the window law assumes, and holds W if no hop has a larger u'."""
+    """A quiet hop has the u' that the window law assumes, and limits W if no hop has a larger u'."""
     flow = Able()
     family = Family(flow.ns, "hpcc")
     link = Link(hop=1)
@@ -207,7 +207,9 @@ def whole_way(above):
 
 
 def test_whole_way():
-    """Thresholds cost at most 5 % of the goodput: the loaded link writes into some packets, the other into none."""
+    """Thresholds cost at most 5 % of the goodput: the loaded link writes into some packets, the other link into no
+    packets.
+    """
     all_stamp, records, _ = whole_way(("stamp", "stamp"))
     expect("records", [quiet for _, quiet in records], [0, 0])
     for above in (("stamp above 10kb", "stamp above 10kb"), ("stamp above 10kb", "stamp"),

@@ -54,7 +54,7 @@ def test_before_data():
 
 
 def test_small_buffer():
-    """If the receive buffer is too small the window is not opened, and no segment is sent for that."""
+    """If the receive buffer is too small the window is not opened, and no extra segment is sent."""
     (client, _), segments = connected(("hpcc", "hpcc"), rmem=131072)
     expect_in("client may send", send_window(client), 1, SYN_WINDOW)
     expect("segments", len(segments), 3)

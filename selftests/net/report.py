@@ -126,7 +126,7 @@ class Receiver(Peer):
 
 
 def test_late_ack():
-    """An ACK that carries an arrival time long ago, as TCP_QUICKACK may release one, does not end a counting period."""
+    """An ACK with an old arrival time, which TCP_QUICKACK may release, does not end a counting period."""
     need_virtual_time()
     peer = Receiver()
     for port in 7001, 7002, 7003:

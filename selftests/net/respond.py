@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""qdisc/respond.c: which packets a port responds to, with which packet, how often, and which way the response goes."""
+"""qdisc/respond.c: packets that cause a response, bytes and number of responses, and their way to the sender."""
 
 import errno
 import json
@@ -91,7 +91,7 @@ class Port:
         return [stats["responses" + name] for name in ("", "_held", "_lost", "_failed")]
 
     def learn(self, vlan="", dev="v0"):
-        """Let the bridge know that the frames' destination is behind the port."""
+        """Let the bridge learn that the frames' destination is behind the port."""
         self.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", dev, "master", "static", *vlan.split())
 
     def bridge(self, *more):
@@ -215,7 +215,7 @@ def test_dropped_packet():
 
 
 def test_how_often():
-    """Each flow gets responses of its own: no sooner than after TIME, and no later than after twice that."""
+    """Each flow gets its own responses: after TIME at the earliest, and after twice TIME at the latest."""
     need_virtual_time()
     port = Port("respond 1b every 1ms", queued=3)
     times = {1000: [], 1001: [], 1002: []}
@@ -248,7 +248,9 @@ def test_many_flows():
 
 
 def test_more_than_the_ring():
-    """If one softirq delivers 600 requests, 256 get a response; a flow without one gets it for its next request."""
+    """If one softirq delivers 600 requests, 256 get a response; a flow without a response gets one for its next
+    request.
+    """
     need_virtual_time()
     for name, value in ("dev_weight", 2000), ("netdev_budget", 5000):
         path = f"/proc/sys/net/core/{name}"
@@ -603,7 +605,7 @@ def test_without_ethernet():
 
 
 def test_vrf():
-    """In a VRF the queue of the VRF device and that of the device in it both cause responses."""
+    """Both the queue of a VRF device and the queue of a device in the VRF cause responses."""
     need_virtual_time()
     for version in 4, 6:
         for dev in "right", "vrf0":
@@ -622,7 +624,9 @@ def test_vrf():
 
 
 def test_firewall():
-    """A firewall that drops packets of invalid state drops responses; all others pass, and hpcc stays."""
+    """A firewall that drops packets of invalid state drops responses; all other packets pass, and the
+    flow still uses telemetry.
+    """
     for drops in "router", "sender":
         path = Routed(routers=1)
         nft(path.switches[0] if drops == "router" else path.a, CONNTRACK)

@@ -47,7 +47,7 @@ class Sending(Flow):
         return self.flow()
 
     def moved(self):
-        """Return the counters that changed since the last call, without those of options that the kernel sends."""
+        """Return the counters that changed since the last call, except counters of options that the kernel sends."""
         before, self.before = self.before, self.ns.counters()
         return {name: value for name, value in (self.before - before).items()
                 if name not in ("forward_sent", "identify_sent")}
@@ -216,7 +216,7 @@ def test_checksum():
 
 
 def test_from_afar():
-    """A response is ignored if it came from too far away for IP_MINTTL or IPV6_MINHOPCOUNT."""
+    """A response is ignored if its TTL or hop limit is below IP_MINTTL or IPV6_MINHOPCOUNT."""
     for version, how in (4, (socket.IPPROTO_IP, 21)), (6, (socket.IPPROTO_IPV6, 73)):
         flow = Sending(version=version)
         flow.sock.setsockopt(*how, 255)
@@ -250,7 +250,9 @@ def test_malformed():
 
 
 def test_with_flags():
-    """A response has no flags. With ACK its type is invalid; with others the numbers of the segment are wrong."""
+    """A response has no flags. With the ACK flag its type is invalid; with other flags the numbers of the segment
+    are wrong.
+    """
     flow = Sending()
     ignored(flow, "ACK", "malformed_ignored", flags=ACK)
     for flags in PSH, URG, FIN, PSH | FIN:

@@ -99,7 +99,7 @@ def test_refused():
 
 
 def test_table_full():
-    """A full table accepts no further prefixes, but new values for those that it has."""
+    """A full table accepts no further prefixes, but new values for its prefixes."""
     ns = Pair().c
     lines = [f"10.0.{i}.0/24 {i % 2} -" for i in range(MAX)]
     set_routes(ns, *lines)
@@ -131,7 +131,7 @@ def two_addresses(version=4, **sysctls):
 
 
 def test_offer():
-    """SYN and SYN-ACK offer what the table has for the peer's address, or else the sysctl's value."""
+    """SYN and SYN-ACK offer the table's value for the peer's address, or else the sysctl's value."""
     for version, all_bits in (4, 32), (6, 128):
         for where in 0, 1:
             pair = two_addresses(version, where=where)
@@ -148,7 +148,7 @@ def test_offer():
 
 
 def test_longest_prefix():
-    """The longest prefix counts, whatever the order of lines, even if it leaves the value open."""
+    """The longest prefix counts in any order of lines, even if this prefix has no value."""
     for where, lines in ((1, ("10.0.0.3/32 1 -", "10.0.0.0/24 0 -")), (1, ("10.0.0.0/24 0 -", "10.0.0.2/31 1 -")),
                          (0, ("10.0.0.3/32 - -", "10.0.0.0/24 1 -")), (1, ("0.0.0.0/0 1 -", "10.0.0.2/32 0 -")),
                          (0, ("::/0 1 -", "0.0.0.0/0 0 -")), (1, ("::/0 1 -", "fd00::/16 0 -")),
@@ -202,7 +202,7 @@ def test_who_computes():
 
 
 def test_carrier():
-    """Requests to one prefix use IOAM, and those to another use the TCP option."""
+    """Requests to one prefix use IOAM, and requests to another prefix use the TCP option."""
     path = Path(6, host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add fd00::3/64 dev left nodad")
     for node in 1, 2:

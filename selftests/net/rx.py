@@ -55,7 +55,7 @@ def parts(segments):
 # This test is the first because connections of other tests would still use the module.
 
 def test_receiver_unloads():
-    """The receiver's side uses hpcc only through its connections: it can be unloaded when these have left."""
+    """A receiver that computes W holds the modules only by its connections: after these have left, unloading works."""
     path = Path(**BY_RECEIVER)
     listener = path.b.listen(path.addr[1])
     client, server = meet(path.a.socket(), listener)
@@ -84,7 +84,9 @@ def test_offer():
 
 
 def test_who_asks():
-    """A sender requests windows unless it has where 0, the peer did not offer, there is no ECN, or probes request."""
+    """A sender requests windows unless it has where 0, the peer did not offer, there is no ECN, or requests are on
+    probes.
+    """
     for where, caps, ecn, carry, asks in (
             (1, COMPUTES, True, 0, True), (0, COMPUTES, True, 0, False), (1, syn_option(), True, 0, False),
             (1, COMPUTES, False, 0, False), (1, COMPUTES, True, 1, False)):
@@ -116,7 +118,9 @@ class Sender(Flow):
         return self.flow()
 
     def next_reports(self, kind):
-        """Return the reports of a kind on the next segments that have any. With a small W these are far apart."""
+        """Return the reports of a kind on the next segments that have any. With a small W these segments are far
+        apart.
+        """
         for _ in range(100):
             if found := reports(self.run(), kind):
                 return found
@@ -172,7 +176,9 @@ class Distant(Sender):
 
 
 def test_N_is_not_told():
-    """The parameters contain W_ai of a single flow, which the receiver divides by N, whatever N was reported before."""
+    """The parameters contain W_ai of a single flow, which the receiver divides by N, after any N that was reported
+    before.
+    """
     need_virtual_time()
     flow, link = Distant(report=False, n_flows=0, max_stage=255), Link()
     flow.round(link.step(9000, 1.0, 1.0))
@@ -188,7 +194,7 @@ def test_N_is_not_told():
 
 
 def test_W():
-    """W and Wc are those of the window, but at least W_min; R is W/T, or nearly (window.py test_gaps_differ)."""
+    """W and Wc equal the received window, but at least W_min; R is W/T, or nearly (window.py test_gaps_differ)."""
     flow = Sender()
     for part in 1.0, 0.5, 0.123, 0.01, 1 / 1024, 0.00001, 0.7:
         now = flow.report(part)
@@ -308,7 +314,7 @@ def test_unanswered():
 
 
 def test_T_changes():
-    """When T changes new parameters are sent, and windows for the old ones are ignored."""
+    """When T changes new parameters are sent, and windows for the old parameters are ignored."""
     need_virtual_time()
     peer = Peer(ecn=True, where=1, base_rtt_ns=0, start_rtt_ns=10**9)
     peer.start_connect()
@@ -448,7 +454,7 @@ def trained(rounds):
 
 
 def test_answer():
-    """Parameters are answered at once, each time; parameters that switch the receiver off are not."""
+    """Parameters are answered at once, each time; parameters that switch the receiver off are not answered."""
     peer = Receiver(parameters(set_id=7, W=0.5))
     expect("W", parts(peer.first), [(7, 0.5)])
     expect("again", peer.answer_to(set_id=7, W=0.25), [(7, 0.5)])
@@ -526,7 +532,7 @@ def growth(peer, links, rounds=24):
 
 
 def test_counts_N():
-    """A receiver divides W_ai of one flow by the flows that it counts; by 100 if another hop is busier than the last."""
+    """A receiver divides W_ai of one flow by the number of flows; by 100 if another hop is busier than the last."""
     for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
                                        (0.01, 1, (0.5, 0.95), 2), (0.2, 1, (0.95, 0.5), 100)):
         sent = parameters(W=0.1, W_ai=alone, alone=1)
@@ -581,7 +587,7 @@ def test_ce():
 
 
 def test_prompt():
-    """Segments with PROMPT or PSH are acknowledged at once, as without a receiver that computes W."""
+    """Segments with PROMPT or PSH are acknowledged at once, as without receiver mode."""
     peer, link = trained(8)
     peer.sock.recv(1 << 20)
     for _ in range(8):

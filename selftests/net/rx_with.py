@@ -19,7 +19,7 @@ IPPROTO_MPTCP = 262
 T_NS = 200000
 W_INIT = MBPS * T_NS // 8000
 RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
-# All sysctls that a receiver's parameters, or the choice of who computes W, depend on.
+# All sysctls that determine a receiver's parameters, or which end computes W.
 CHANGES = {"where": (0, 1), "base_rtt_ns": (0, 1000, 50000, 200000, 10000000, 1000000000), "carrier": (0, 1),
            "host_mbps": (0, 1, 100, 1000, 1000000), "eta_permille": (1, 500, 950, 1000), "max_stage": (0, 5, 255),
            "settle": (0, 3, 64), "per_rtt": (0, 1), "n_flows": (0, 1, 100, 1000000), "w_ai": (0, 1, 100, 1 << 30),
@@ -88,7 +88,7 @@ def test_many():
 
 
 def route(path, ns, line):
-    """Set a route to the other end, or none."""
+    """Set or delete a route to the other end."""
     bits = 32 if path.version == 4 else 128
     set_routes(ns, *[f"{path.addr[ns is path.a]}/{bits}{line}"] if line else [], replace=True)
 

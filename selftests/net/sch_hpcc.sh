@@ -14,14 +14,14 @@ HERE=$(dirname "$0")
 
 # shows OPTIONS...: compare the options that tc shows.
 shows() { expect show "$(show)" "qdisc hpcc 1: root $* "; }
-# stamps LIMIT NODE WORDS...: the same, but the options that are not given are the defaults.
+# stamps LIMIT NODE WORDS...: compare the options that tc shows; all other options have their defaults.
 stamps()
 {
 	shows limit "$1" node "$2" port 0 overhead 24 delay 0ns kind 253 "${@:3}" \
 	      split-gso identify on stats on marking off
 }
 
-# after CHANGE NAMES VALUES: change options, and compare options of the JSON output; - is a missing one.
+# after CHANGE NAMES VALUES: change options, and compare options of the JSON output; - is a missing option.
 after()
 {
 	# shellcheck disable=SC2086 # a list

@@ -49,7 +49,7 @@ def is_asleep(process):
 
 
 class Blocked:
-    """Until release() a process holds RTNL, and another one waits for it with pernet_ops_rwsem."""
+    """Until release() a process holds RTNL, and another process waits for RTNL while it holds pernet_ops_rwsem."""
 
     def __init__(self, ns):
         self.flag = tempfile.mkdtemp() + "/held"
@@ -71,7 +71,7 @@ class Blocked:
 
 
 def held_up(ns=None):
-    """Unload the modules but for the common one. Return a namespace, and what blocks the setup of the next one."""
+    """Unload all modules except the common module. Return a namespace, and a Blocked that delays the next setup."""
     ns = ns or Netns()
     remove()
     insert(ns, "hpcc_common")
@@ -144,7 +144,7 @@ def test_modprobe_waits():
 
 
 def test_unload_before_setup():
-    """rmmod waits until setup is over, and then undoes it."""
+    """rmmod waits until setup is over, and then undoes the setup."""
     for cc, _, path in MODULES:
         ns, blocked = held_up()
         insert(ns, "tcp_" + cc)

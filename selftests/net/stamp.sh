@@ -3,7 +3,7 @@
 #
 # Telemetry on crafted frames (qdisc/stamp/stamp.c): frames without a request leave unchanged, and
 # stamped frames have the record that protocol.rst describes and a correct checksum. frames/stamp.py
-# builds, sends, receives and checks them; tshark also checks the checksums.
+# builds, sends, receives and checks the frames; tshark also checks the checksums.
 
 # shellcheck source=selftests/lib/port.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/port.sh"

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Modules of carriers and responses (qdisc/core/module.c): tc loads what a port needs, and the port holds it."""
+"""Modules of carriers and responses (qdisc/core/module.c): tc loads the modules that a port needs, and the port
+holds them.
+"""
 
 import itertools
 import os
@@ -46,7 +48,9 @@ def fresh():
 
 @each(*MODULES)
 def on_demand(name):
-    """A port holds the module of a carrier while it stamps it, and the module of responses until the port is deleted."""
+    """A port holds the module of a carrier while it stamps this carrier, and the module of responses until the port is
+    deleted.
+    """
     ns, module, stays = fresh(), MODULES[name], name == "respond"
     ns.tc("qdisc add dev d0 root handle 1: hpcc", "qdisc change dev d0 root handle 1: hpcc rate 1gbit")
     expect("of a port without it", held(), {})
@@ -73,7 +77,7 @@ def on_demand(name):
 
 
 def test_refused_change():
-    """A change that fails, before or after the modules were loaded, leaves all as it was."""
+    """A change that fails, before or after the modules were loaded, changes nothing."""
     ns = fresh()
     ns.tc("qdisc add dev d0 root handle 1: hpcc stamp tcp,ioam,csig,csig_push")
     want, shown = {"sch_hpcc_ioam": 1, "sch_hpcc_csig": 2}, ns.run("tc", "qdisc", "show", "dev", "d0")
@@ -91,7 +95,7 @@ def test_refused_change():
 
 @each(*MODULES)
 def missing(name):
-    """Without its module tc says so, and the old configuration stays in force."""
+    """If a module is missing, tc reports this, and the old configuration stays in force."""
     ns = fresh()
     other = "sch_hpcc_ioam" if name != "ioam" else "sch_hpcc_csig"
     insert(ns, other)
@@ -148,14 +152,14 @@ def under_traffic(name):
 
     for port in 5000, 5001, 5002:
         transfer_during(path, port, stop, start)
-    # INT and IFA travel in probes, of which none need wait.
+    # Only probes carry INT and IFA, and maybe no probe waits.
     if name in ("ioam", "csig"):
         expect_in("left without a record", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1 << 30)
     expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
 
 
 def test_respond_under_traffic():
-    """A port responds, stops, is deleted while responses may be pending, and lets the module go. All data arrive."""
+    """A port responds, stops, is deleted while responses may be pending, and releases the module. All data arrive."""
     fresh()
     path, module = Path(switches=1), MODULES["respond"]
 
@@ -178,7 +182,7 @@ def test_respond_under_traffic():
 
 
 def test_containers():
-    """Root of a container loads no module, because the host's RTNL is held meanwhile, but uses one that is loaded."""
+    """Root of a container loads no module, because the host's RTNL is held meanwhile, but can use a loaded module."""
     fresh()
     # The tenant may not read the directory of the user who runs the tests.
     plugins = pathlib.Path("/run/tc")

@@ -373,7 +373,8 @@ CASES = [
     Vrf, VrfQdisc, IpvsClient,
     # LOCAL_IN and LOCAL_OUT see segments of other hosts; the ports change between LOCAL_IN and the socket.
     variant("IpvsDirector", Ipvs, service=(0, 2), balancer=1), variant("IpvsServer", Ipvs, service=(1, 2), balancer=2),
-    # Checksums are not yet computed; or they are, and packets are segmented: our hook does not change such packets.
+    # Checksums are not computed yet; or checksums are computed and packets are segmented: our hook does not change
+    # such packets.
     variant("QueuedOutGso", Queued), variant("QueuedOut", Queued, flags=0, agrees=False),
     variant("QueuedOutFailOpen", Queued, **BYPASS),     # under the socket lock
     variant("QueuedInGso", Queued, **QUEUED_IN), variant("QueuedIn", Queued, flags=0, **QUEUED_IN),
@@ -527,7 +528,7 @@ for one_case in CASES:
 # ---- Segments that pass LOCAL_OUT twice through VRF or IPVS ----------------------------------------------
 
 def test_vrf_route():
-    """The congestion control that the route to the peer names is used, also if a VRF delays its packets in a qdisc."""
+    """The congestion control that the route to the peer names is used, also if a VRF delays packets in a qdisc."""
     for case, version, (chosen, named) in itertools.product(
             (Vrf, VrfQdisc), (4, 6), (("cubic", "hpcc"), ("hpcc", "cubic"))):
         path = case(version)

@@ -123,8 +123,8 @@ def slab_kb():
 
 
 def expect_no_growth(some, few, times):
-    """Make a few rounds, and then some(times). Fail if the memory of kernel objects grows in these by as much as a leak
-    of one object per round would cause. A debug kernel keeps freed objects, and in real time other processes use memory
+    """Call some(few), and then some(times). Fail if the second call increases the memory of kernel objects by as much
+    as a leak of one object per round. A debug kernel keeps freed objects, and in real time other processes use memory
     as well: then few rounds show nothing.
     """
     some(few)

@@ -27,7 +27,7 @@ EVERYTHING = {
     "marking": "ldcp", "kmin": 30000, "kmax": 40000, "pmax": 250000, "knonect": 50000, "stats": 0,
     "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
     "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
-# cli.py of the guest's kernel; that of 6.1 does not support rtnetlink.
+# cli.py of the guest's kernel; cli.py of 6.1 does not support rtnetlink.
 CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/cli.py")
 
 
@@ -150,7 +150,9 @@ def limits(one):
 
 
 def test_policy():
-    """The kernel's policy has the same types and ranges: a value within is refused only because of other rules."""
+    """The kernel's policy has the same types and ranges: a value within the range is refused only because of other
+    rules.
+    """
     port = Port()
     out_of_range = "integer out of range", "reserved bit set"
     for number, one in attributes("hpcc-attrs").items():

@@ -20,7 +20,7 @@ from lib import kernel, ktap
 from lib.tc_cases import cases
 
 RESULT = re.compile(r"(not )?ok \d+ (\S+) - (.*?)(\s*# skipped.*)?$")
-# tdc.py gives the commands that it runs this environment, and no other variables.
+# tdc.py runs its commands with this environment, and no other variables.
 LOCAL = "import os\nENVIR = dict(os.environ)\nEXTRA_NAMES = {'TC': '%s', 'IP': '%s'}\n"
 
 

@@ -77,7 +77,7 @@ def test_swings():
 
 
 def test_window_of_a_few_segments_returns():
-    """W recovers from W_min even if it is so small that records are too far apart to be compared."""
+    """W recovers from W_min even if W_min is so small that records are too far apart to be compared."""
     flow = Flow(host_mbps=64)           # W_init: 8,000 bytes
     link = Link()
     for _ in range(8):
@@ -147,7 +147,7 @@ def test_gaps_differ():
 
 
 class Watched:
-    """A connection whose segments a sniffer sees."""
+    """A connection whose segments a sniffer records."""
 
     def __init__(self, version=4, delay="50us", **how):
         self.pair = Pair(version, delay=delay, **how)
@@ -243,7 +243,7 @@ def test_frag_needed_after_leaving():
 
 
 def test_mtu_probing():
-    """TCP's search for the path MTU (RFC 4821) starts low and finds it, under hpcc as under cubic."""
+    """TCP's search for the path MTU (RFC 4821) starts low and finds the path MTU, under hpcc as under cubic."""
     found = {}
     for name in "cubic", "hpcc":
         pair = Pair(cc=(name, name), delay="50us", host_mbps=1000)
@@ -277,7 +277,9 @@ ROOM = {
 
 
 def room_left(pair, address, version, slots, turns):
-    """Apply the turns to a connection that began under hpcc, and to one that never ran it: their MSS ends equal."""
+    """Apply the turns to a connection that began under hpcc, and to one that never ran it: at the end both have the
+    same MSS.
+    """
     pair.c.sysctl("net.hpcc.slots", slots)
     listener = pair.s.socket(version)
     listener.bind(("" if version == 4 else "::", 0))
@@ -353,7 +355,7 @@ def test_bursts_by_the_window():
     # W of 10 Gb/s and 100 us is 89 segments, or a few less
     for mbps, least, most in (1000, 1, 1), (10000, 2, 2), (40000, 10, 11), (80000, 16, 16):
         ends = Watched(base_rtt_ns=100000, host_mbps=mbps)
-        # W: no ACK is without a record yet
+        # W: until now each ACK has a record
         expect_in(f"burst at {mbps} Mb/s", segments_in(ends.send(12 * mbps), ends.client), least, most)
 
 

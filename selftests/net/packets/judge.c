@@ -246,7 +246,7 @@ const char *judge(const struct rules *rules, const uint8_t *want, const uint8_t 
 	view_frame(&v, rules, want, len);
 	if (!memcmp(want, got, len)) {
 		tally->same++;
-		/* A switch does not change an option only if its hop count is 15. */
+		/* A switch changes each option, unless the hop count is 15. */
 		if (rules->stamp && v.optlen && want[v.opt + 3] >> 4 != 15)
 			return "the port did not stamp";
 		return NULL;

@@ -37,7 +37,7 @@ static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool a
 			printf(" ?");
 			return;
 		}
-		if (p[at] == 8 && n == 10)	/* the other time is the host's */
+		if (p[at] == 8 && n == 10)	/* the other time is from the host */
 			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
 		else if (p[at] != 1 && !(agreed && (p[at] == 253 || p[at] == 254)))
 			printf(" %u:%08x", p[at], hash(p + at, n));

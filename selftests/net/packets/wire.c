@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Send the same frames over two paths. Only one path has a port with our qdisc; otherwise the paths
- * are equal. Compare the arriving frames one by one. So the test needs no knowledge of how a kernel
+ * are equal. Compare the arriving frames one by one. So the test does not depend on how a kernel
  * handles invalid frames.
  */
 #define _GNU_SOURCE
@@ -281,7 +281,9 @@ static void stay_here(void)
 		die("sched_setaffinity");
 }
 
-/* Send markers until one has arrived, and all frames before it: the port also drops markers. */
+/* Send markers until a marker and all frames before it have arrived: the port also drops
+ * markers.
+ */
 static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number, uint64_t *dropped)
 {
 	struct pollfd pfd = { .fd = path->rx, .events = POLLIN };
