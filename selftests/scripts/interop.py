@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Today's modules ("hpcc") and those of an earlier commit, which test_interop.sh builds as
-"hpc1", at the ends of a path with a switch of each. Both ends send at once, so that each is
-the sender of data and of echoes.
+"""Today's modules ("hpcc") and the modules of an earlier commit, which test_interop.sh builds as
+"hpc1", run at the ends of a path with one switch of each commit. Both ends send at once, so that
+each end sends data and echoes.
 """
 
 import sys
@@ -35,7 +35,7 @@ def mode_and_hops(ns, name):
 
 
 def between(client, server, version=4, stamp="stamp", **setting):
-    """Each end sends over a switch of today and an earlier one, and uses the telemetry of both."""
+    """Each end sends over one switch of each commit, and uses the telemetry of both switches."""
     path = Path(version, cc=(client, server), **LAW, **setting)
     for dev in "left", "right":
         path.change(1, f"hpcc {stamp}", dev)

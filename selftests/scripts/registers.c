@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does a process of the guest keep its floating-point registers, and a thread its own
- * variables? Prints which case is wrong; the exit status is how many are.
+ * Check that a process of the guest keeps its floating-point registers, and a thread its own
+ * variables. Print the wrong cases; the exit status is their number.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static void test_fault(void)
 	}
 }
 
-/* Two threads are one process of the host and take turns, each with values of its own. */
+/* Two threads share one process of the host, and run in turn, each with its own values. */
 static void *play(void *ends)
 {
 	const int *fd = ends;

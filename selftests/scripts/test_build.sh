@@ -202,7 +202,7 @@ tools_are()
 	says 0 "$1" env PATH="$WORK/clang/bin:/usr/bin:/bin" make modules KDIR="$WORK/clang" "${@:2}"
 }
 
-# gcc does not know the options that clang's kernels have.
+# gcc does not support the options of kernels that clang has built.
 clang_kernel()
 {
 	kernel_of 990001 CONFIG_LD_IS_LLD=y clang-99 ld.lld-99 && tools_are '^LLVM=-99 ' || return

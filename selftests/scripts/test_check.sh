@@ -43,8 +43,7 @@ expect()
 	verdict "$name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
 
-# shown NAME LINES: compare the lines below that of the program on the screen of the last
-# expect
+# shown NAME LINES: compare the lines below the program's line on the screen of the last expect
 shown()
 {
 	local name=$1 want=$2 got
@@ -123,7 +122,7 @@ machine()
 
 # coverage NAME STATUS ROW: run "coverage STATUS" with a fake check, which has two scripts and exits
 # with STATUS. Each script runs one of the two branches of kmod/x.c. ROW is its row of the table. The
-# fake gcovr knows a file only if all of its lines ran.
+# fake gcovr reports a file only if all of its lines ran.
 coverage()
 {
 	local tree=$WORK/coverage rc=0 got

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# "make demo" as an ordinary user of Debian runs it: not as root, with an own home and an
-# own copy of the tree, and without sbin in PATH. The kernels of the guests are those of
-# the user who runs this test; all other programs are built.
+# "make demo" as an ordinary user of Debian runs it: not as root, with a separate home and copy of
+# the tree, and without sbin in PATH. The guests use the kernels of the user who runs this test; all
+# other programs are built.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 # shellcheck source=selftests/lib/ktap.sh

@@ -134,7 +134,7 @@ one_thread()
 
 counted_instructions()
 {
-	# Such a guest shares no directory with the host: it prints its status on the console.
+	# A guest that shares no directory with the host prints its status on the console.
 	pretend 'JOB=${ALL#*file:}; echo "vm: status 0" > "${JOB%%/console*}/console"'
 	HPCC_VM_ACCEL=icount pretended "$RUN" --tree "$TREE" true &&
 		grep -F -- '-smp 1 ' "$WORK/calls" && grep -F -- '-icount shift=0,sleep=off' "$WORK/calls"
@@ -190,7 +190,7 @@ script()
 	chmod 755 "$WORK/$1"
 }
 
-# Each script has its own failures, and a script that runs after a failed one has none.
+# Each script has its own failures: a script that runs after a failed script has no failure.
 shared()
 {
 	script good 'echo "ok 2 - second"'

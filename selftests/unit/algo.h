@@ -57,7 +57,7 @@ static inline struct hpcc_algo copy_of(const struct hpcc_algo *a)
 	return copy;
 }
 
-/* Both connections and their links are equal, and the arrays of links are different. */
+/* Check that both connections and their links are equal, and in different arrays. */
 static inline void assert_equal(const struct hpcc_algo *a, const struct hpcc_algo *b)
 {
 	struct hpcc_algo copy = *a;

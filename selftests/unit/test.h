@@ -51,7 +51,7 @@ static inline void assert_near(long double got, long double want, long double er
 	fail();
 }
 
-/* Add the bytes to an Internet checksum's sum, which is 0xffff over a right checksum. */
+/* Add the bytes to an Internet checksum's sum, which is 0xffff over a correct checksum. */
 static inline u32 sum_words(u32 sum, const u8 *p, u32 len)
 {
 	for (u32 i = 0; i < len; i++)

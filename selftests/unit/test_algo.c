@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Unit tests of <hpcc/law/algo.h>, in the order of its functions: arithmetic, parameters, state and
- * MeasureInflight. test_algo_ack.c tests the functions after these, and test_algo_law.c properties
+ * MeasureInflight. test_algo_ack.c tests the later functions, and test_algo_law.c properties
  * that hold for any samples.
  */
 #include "connection.h"
@@ -247,7 +247,7 @@ TEST(algo_restart__returns_at_once)
 	assert_int_equal(ack(T_NS, T_NS / 100, 0, 2000, 90000), HPCC_ACK_UPDATE);
 	assert_near(ldexpl(a.Wc_q16, -16), 95000 + 62.5, 1);
 	assert_int_equal(a.inc_stage, 0);
-	/* the next update needs an ACK of data that are sent after this one, as always */
+	/* the next update needs an ACK of data that are sent after this ACK, as always */
 	assert_int_equal(a.last_update_seq, 90000);
 	assert_int_equal(ack(T_NS, T_NS / 100, 0, 90000, 91000), 0);
 }
@@ -318,7 +318,7 @@ TEST(algo_slow__doubles)
 		assert_true(a.W_q16 == BYTES(2 * want));
 		assert_true(a.Wc_q16 == BYTES(2 * want));
 		assert_int_equal(a.inc_stage, 5);
-		/* But W falls if a link is busy. */
+		/* W falls if a link is busy. */
 		a.W_q16 = BYTES(10);
 		a.U_q24 = p.eta_q24;
 		hpcc_algo_acked(&a, &p, 0, 500, BYTES(2 * want));
@@ -375,7 +375,7 @@ TEST(link_u__queue_and_rate)
 	const struct { u64 qlen, dtx, dts, want; } cases[] = {
 		{ 0, 0, 1, 0 }, { 0, 500, 1000, ONE / 2 }, { T_NS, 0, 1000, ONE },
 		{ 3 * T_NS, 1500, 1000, 4 * ONE + ONE / 2 },
-		/* each term to nearest: 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
+		/* each term is rounded to nearest: 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
 		{ 0, 1, 3, 5592405 }, { 0, 2, 3, 11184811 },
 		/* 2^24 / 10000 = 1677.72, and 4 of them 6710.89, 2 of them 3355.44 */
 		{ 1, 0, 1, 1678 }, { 2, 0, 1, 3355 },
@@ -579,7 +579,7 @@ TEST(measure_inflight__unusable_record_takes_its_link_out)
 	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_TS_BACK);
 	assert_true(a.U_q24 == ONE / 2);
-	/* its next record counts again */
+	/* the next record of link 1 counts again */
 	measure_hop(1, T_NS, T_NS * 3 / 4);
 	assert_true(a.U_q24 == ONE * 3 / 4);
 }

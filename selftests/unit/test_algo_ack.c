@@ -33,7 +33,7 @@ TEST(measure_quiet__adds_at_first)
 	assert_near(a.W_q16, BYTES(50000) + p.W_ai_q16, 16);
 }
 
-/* Then W is multiplied by 64/63, 64/62 .. 2 in successive round trips, until it is W_init. */
+/* In later round trips W is multiplied by 64/63, 64/62 .. 2, until W is W_init. */
 TEST(measure_quiet__then_multiplies)
 {
 	u64 before;
@@ -166,7 +166,7 @@ static u64 wind(u64 Wc_q16, u64 U_q24, bool update_wc)
 TEST(compute_wind__multiplicative_from_eta_on)
 {
 	assert_near(ldexpl(wind(BYTES(50000), 2 * ETA, false), -16), 25062.5L, 1e-4);
-	/* with U = eta both branches give the same W; incStage shows which one was taken */
+	/* with U = eta both branches give the same W; incStage shows which branch was taken */
 	a.inc_stage = 3;
 	wind(BYTES(50000), ETA, true);
 	assert_int_equal(a.inc_stage, 0);
@@ -364,7 +364,7 @@ TEST(new_ack__what_is_not_heard_of_is_forgotten)
 	assert_true(a.U_q24 == 2 * ONE);
 	assert_int_equal(rounds_without(1), HPCC_ACK_UPDATE);
 	assert_true(a.U_q24 == ONE / 4);
-	/* Its next record covers the whole time since its last one. */
+	/* The next record of link 2 covers the whole time since the previous record. */
 	assert_int_equal(measure_hop(2, 20 * T_NS, 10 * T_NS), 0);
 	assert_true(a.L[1].u_q24 == ONE / 2 && a.U_q24 == ONE / 2);
 }

@@ -123,7 +123,7 @@ static void model_wind(struct model *m, bool update_wc)
 	}
 }
 
-/* Advance a link by T / 50 at most, with this utilization, about, and a queue up to @qlen. */
+/* Advance a link by at most T / 50, with about this utilization, and a queue up to @qlen. */
 static void walk(struct hpcc_sample *s, u64 T, u32 load_permille, u64 qlen)
 {
 	u64 dts = 1 + random_below(T / 50 + 2);
@@ -136,7 +136,7 @@ static void walk(struct hpcc_sample *s, u64 T, u32 load_permille, u64 qlen)
 /*
  * For each ACK the model starts from the state of the integer code. So if the two decide
  * differently at U = eta, or between two links, the difference does not affect later ACKs. U is
- * also compared with a model that has run on since the last tie.
+ * also compared with a model that has continued since the last tie.
  */
 static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 {

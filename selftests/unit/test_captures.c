@@ -29,7 +29,7 @@ static struct frame {
 	u32 len, hlen;
 } f;
 
-/* The parts of a segment that differ between segments. It has one or two options of ours. */
+/* The parts of a segment that differ between segments. A segment has one or two of our options. */
 struct segment {
 	bool back;	/* from host 2 to host 1 */
 	u8 flags;
@@ -55,7 +55,7 @@ static void begin(void)
 		put_le32(head[i]);
 }
 
-/* Add a frame, with a time of one millisecond after the last one. */
+/* Add a frame, with a time of one millisecond after the last frame. */
 static void add(void)
 {
 	put_le32(0);
@@ -357,9 +357,9 @@ TEST(captures__int)
 	push(&hops[0]);
 	add();			/* behind one switch */
 	push(&hops[1]);
-	add();			/* behind two */
+	add();			/* behind two switches */
 	push(&hops[0]);
-	add();			/* a third one may not write */
+	add();			/* a third switch may not write */
 	judge("int.pcap");
 }
 
@@ -381,9 +381,9 @@ TEST(captures__ifa)
 	push_ifa(&hops[0]);
 	add();			/* behind one switch */
 	push_ifa(&hops[1]);
-	add();			/* behind two */
+	add();			/* behind two switches */
 	push_ifa(&hops[0]);
-	add();			/* a third one may not write */
+	add();			/* a third switch may not write */
 	judge("ifa.pcap");
 }
 

@@ -190,7 +190,7 @@ TEST(pop__option_and_checksum)
 		memcpy(was, p, sizeof(p));
 		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
 		assert_memory_equal(p, was, sizeof(p));
-		/* another port has responded to it */
+		/* another port has responded to the request */
 		p[place.opt + 2] = HPCC_OPT_ANSWERED << 5 | 3;
 		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
 		/* a load record: csig must not change it */
@@ -295,7 +295,9 @@ TEST(take__gap)
 	}
 }
 
-/* The queue of another bottleneck is no baseline: of alternate ones each second signal counts. */
+/* The queue of another bottleneck is no baseline: if two bottlenecks alternate, every second
+ * signal counts.
+ */
 TEST(take__other_bottleneck)
 {
 	u32 changes = 0;

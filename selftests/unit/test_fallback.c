@@ -66,7 +66,7 @@ TEST(ack__little_loss_is_none)
 		assert_false(round_trip(100, 3, 0, 10));
 }
 
-/* Independent random losses: 1 % never causes a fallback, 8 % causes it soon. */
+/* Independent random losses: 1 % never causes a fallback, 8 % causes a fallback soon. */
 TEST(ack__random_loss)
 {
 	u32 i, j, lost;

@@ -11,7 +11,7 @@
 
 /* The kernel reports LIVE flows, with cookies from this one on. */
 static u64 first_cookie;
-static u32 dumps, dump_us;	/* number of these reports, and the time that one takes */
+static u32 dumps, dump_us;	/* number of these reports, and time of one report */
 
 int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why)

@@ -126,7 +126,7 @@ TEST(hops__refused)
 {
 	static const struct { struct hpcc_ifa t; int want; } cases[] = {
 		{ { .md = HEAD, .max = 24, .limit = 1, .words = 16 }, 2 },
-		/* the limit may have kept another hop from writing */
+		/* because of the limit another hop may have written nothing */
 		{ { .md = HEAD, .max = 24, .limit = 0, .words = 16 }, -EINVAL },
 		{ { .md = HEAD, .max = 23, .limit = 1, .words = 16 }, -EINVAL },
 		{ { .md = HEAD, .max = 24, .limit = 1, .words = 15 }, -EINVAL },

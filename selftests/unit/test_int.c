@@ -81,7 +81,7 @@ TEST(push__bytes)
 	assert_int_equal(k.p[40], 0xaa);
 }
 
-/* All other requested fields are all ones, also those of reserved instructions. */
+/* All other requested fields are all ones, also fields of reserved instructions. */
 TEST(push__other_instructions)
 {
 	static const u32 expected[19] = {
@@ -253,7 +253,7 @@ TEST(record__begins_anew)
 	hop.ts_ns -= HPCC_INT_SPAN_NS + 1;
 	tag = record(GBIT_100).tag;
 	assert_int_not_equal(last, tag);
-	/* Another B, another port; a queue that no record can state. */
+	/* Another B, another port; a queue that no record can express. */
 	assert_int_equal(record(GBIT_100 / 10).qlen, 10000);
 	hop.port++;
 	last = record(GBIT_100).tag;

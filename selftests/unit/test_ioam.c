@@ -79,7 +79,7 @@ TEST(find__skips_other_options)
 	u8 p[24] = { 6, 2, 0, 0, 5, 2, 0, 0, 0x31, 2, 0, 2, 0x31, 10, 0, 0 };
 	u32 at;
 
-	/* Pad1s, a router alert, IOAM of another option type, then a trace without room. */
+	/* Pad1s, a router alert, IOAM of another option type, then a trace without space. */
 	assert_int_equal(hpcc_ioam_find(p, 24, &at), 8);
 	assert_int_equal(at, 16);
 	assert_int_equal(hpcc_ioam_find(p, 12, &at), -ENOENT);
@@ -95,7 +95,7 @@ TEST(find__refuses_lengths)
 
 	for (u32 optlen = 2; optlen < 256; optlen++) {
 		p[3] = optlen;
-		/* 12 bytes of data fill the header; 10 are the least. */
+		/* 12 bytes of data fill the header; the minimum is 10. */
 		assert_int_equal(hpcc_ioam_find(p, 16, &at), optlen == 10 ? 8 : -EINVAL);
 	}
 	p[2] = 5;
@@ -256,7 +256,7 @@ TEST(nodes__refused)
 		assert_int_equal(hpcc_ioam_nodes(&cases[i].t), cases[i].want);
 }
 
-/* Both counters wrap in between: the record's differences are those of the link. */
+/* Both counters wrap in between: the record's differences equal the link's differences. */
 TEST(record__wraps)
 {
 	struct hpcc_record a, b;

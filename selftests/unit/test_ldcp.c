@@ -189,7 +189,7 @@ TEST(grant__steps)
 		{ 0.25 - 0x1p-24, 0.5, 0.25, 0.25, ONE << 23, 1, ONE << 23 },
 		{ 0.25 - 0x1p-24, 0.5, 0.25, 0.25, ONE << 23, 2, (ONE << 23) + 1 },
 		{ 1, 1, 1, 1, ONE, 0, ONE },
-		/* gamma below 1, whatever n */
+		/* below 1 the law adds gamma for any n */
 		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, 1, ONE / 4 },
 		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, 9, ONE / 4 },
 		{ 0.5, 0.5, 0.125, 0.125, ONE / 8, ~0U, ONE / 4 },
@@ -599,7 +599,7 @@ TEST(any__flows_share_a_switch)
 	p = l.marks / acks;
 	want = settled(&l.law, p);
 	assert_near(acks / l.inverse, want, 0.02 * want);
-	/* the mean queue is the one for which the curve gives the measured p */
+	/* at the mean queue the curve gives the measured p */
 	assert_near(l.bytes / times, (5 + p * 20) * SIZE, SIZE);
 	assert_true(l.idle / times < 0.02);
 }
@@ -627,7 +627,7 @@ TEST(is_low_priority__no_window)
 	assert_false(ldcp_is_low_priority(1, 0, false));
 }
 
-/* For any packet sizes, only the packet that completes IW is ECT among those of the first RTT. */
+/* In the first RTT only the packet that completes IW is ECT, for any packet sizes. */
 TEST(is_low_priority__one_of_the_first_rtt)
 {
 	for (int i = 0; i < 1000; i++) {

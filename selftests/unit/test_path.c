@@ -23,7 +23,7 @@ static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 		u32 n = nr[i % period];
 		u32 phase;
 
-		/* like the sender: the next segment gets the echo */
+		/* as in the sender, the next segment gets the echo */
 		if (n == 1 && hpcc_phase_needs_slots(asked))
 			n = 3;
 		phase = hpcc_phase_next(&asked, hops, n);
@@ -363,7 +363,7 @@ TEST(path__W_rises_behind_switches_that_replace)
 	}
 }
 
-/* During these round trips W reacts to the last record of hop 1 only once. */
+/* W reacts to the last record of hop 1 only once. */
 TEST(path__one_record_is_answered_once)
 {
 	struct path path;

@@ -212,7 +212,7 @@ TEST(newint_begin__again)
 	hpcc_newint_begin(&r, &q, 11000);
 	assert_true(hpcc_newint_fell(&r));
 	assert_int_equal(r.queue, 0);
-	/* Only the link with less load has a new record: U does not follow it. */
+	/* Only the link with less load has a new record: U does not follow this record. */
 	advance(0, 5000, 2500);
 	assert_false(hpcc_newint_sample(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
 	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);

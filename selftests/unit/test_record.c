@@ -7,7 +7,7 @@
 
 enum { KIND = HPCC_OPT_KIND_DEFAULT, EXID = HPCC_OPT_EXID_DEFAULT };
 
-/* Copy to the heap, so that ASan sees a read beyond the end. */
+/* Copy to the heap, so that ASan detects a read beyond the end. */
 static u8 *heap_copy(const u8 *bytes, u32 len)
 {
 	u8 *copy = malloc(len ? len : 1);
@@ -37,7 +37,7 @@ TEST(link_tag__tells_ports_and_nodes_apart)
 		same += hpcc_link_tag(7, port) == hpcc_link_tag(7, 0);
 	for (u32 node = 1; node < 64; node++)
 		same += hpcc_link_tag(node, 3) == hpcc_link_tag(0, 3);
-	/* 126 pairs, by chance equal in 1 of 256 */
+	/* 126 pairs, each equal by chance with a probability of 1/256 */
 	assert_in_range(same, 0, 4);
 }
 
@@ -199,7 +199,7 @@ TEST(identity_encode__rounds_once_to_nearest)
 	assert_true(identity_bps(4194303500) == 4194000000);
 	assert_true(identity_bps(5000499999) == 5000000000);
 	assert_true(identity_bps(5000500000) == 5001000000);
-	/* nearest kbit/s of it is ...500, which would round up */
+	/* rounded to kbit/s first it would end in 500, which would round up */
 	assert_true(identity_bps(5000000499600) == 5000000000000);
 }
 
@@ -288,7 +288,7 @@ TEST(opt_decode__type_0)
 	assert_int_equal(hpcc_opt_decode(p, 4, &opt), -EINVAL);
 }
 
-/* The options of a data segment of Linux, one of ours, another option, a second one of ours. */
+/* Linux's options of a data segment, our first option, another option, our second option. */
 static const u8 walk[] = {
 	1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2,
 	KIND, 4, 0x20, 0,

@@ -326,7 +326,7 @@ TEST(turn__of_many)
 	u32 key;
 
 	for (u32 i = 0; i < 10000; i++) {
-		/* A flow has a request each 5 x EVERY: its entry is free before that. */
+		/* Each flow has a request every 5 x EVERY: its entry is free earlier. */
 		key = i % (HPCC_TURN_WAYS + 1);
 		had[key] += turn(set, key, i, 1 + (u64)i * EVERY) != HPCC_TURN_HELD;
 	}
@@ -334,7 +334,9 @@ TEST(turn__of_many)
 		assert_in_range(had[key], 1000, 2000);
 }
 
-/* Return the number of responses that a budget allows in an interval if requests never lack. */
+/* Return the number of responses that a budget allows in an interval if there are always
+ * requests.
+ */
 static u32 granted(const struct hpcc_budget *b, u64 *full, u64 from, u64 to, u32 every,
 		   enum hpcc_turn_kind kind)
 {

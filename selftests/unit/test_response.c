@@ -88,7 +88,7 @@ TEST(respond__W_min)
 	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
 
-/* A response to data from before Wc was synchronised is ignored: W has reacted to these data. */
+/* A response to data sent before Wc was synchronised is ignored: W has reacted to these data. */
 TEST(respond__sequence_numbers)
 {
 	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
@@ -129,7 +129,9 @@ TEST(respond__and_the_round_trip_ends)
 	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T, false));
 }
 
-/* W is set to the receiver's value. After a fall, responses to data sent before it are ignored. */
+/* W is set to the receiver's value. After W has fallen, responses to data sent earlier are
+ * ignored.
+ */
 TEST(follow_receiver__W)
 {
 	hpcc_algo_follow_receiver(&a, W_INIT / 2, 0, 100, 200);

@@ -185,8 +185,8 @@ TEST_SHAPES(walk__asks_for_what_it_needs)
 	free(p);
 }
 
-/* A frame that ends within its IP packet is malformed. With length fields that fit this end, it is
- * malformed only if the TCP header is incomplete. No byte beyond the end is read.
+/* A frame that ends within its IP packet is malformed. If the length fields fit this end, the
+ * frame is malformed only if the TCP header is incomplete. No byte beyond the end is read.
  */
 TEST_SHAPES(walk__every_truncation)
 {
@@ -209,7 +209,7 @@ TEST_SHAPES(walk__every_truncation)
 	}
 }
 
-/* The walk for marking requests only the IP header, and finds that of any packet. */
+/* The walk for marking requests only the IP header, and finds the IP header of any packet. */
 TEST_SHAPES(walk__ip_only)
 {
 	struct hpcc_frame f = { b.p, .len = b.len, .proto = HPCC_PROTO_ETHERNET };
@@ -318,7 +318,7 @@ TEST(walk__contradicting_lengths)
 	check_changes(changes, ARRAY_SIZE(changes));
 }
 
-/* In super-packets above 64 KB the length field is 0. */
+/* In GSO packets above 64 KB the length field is 0. */
 TEST(walk__no_length_stated)
 {
 	struct shape s = { .version = 4, .slots = 3, .payload = 70000 };
@@ -537,7 +537,7 @@ TEST(option__anonymous)
 	assert_int_equal(stamp_as(&s), HPCC_STAMP_WRITTEN);
 }
 
-/* Ports stamp an ANSWERED like a FORWARD; so do quiet and anonymous ports. */
+/* All ports, also quiet and anonymous ports, stamp an ANSWERED like a FORWARD. */
 TEST(option__answered)
 {
 	struct hpcc_stamp s = port;

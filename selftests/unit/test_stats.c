@@ -4,7 +4,7 @@
 #include "test.h"
 #include "../../qdisc/tc/q_stats.c"
 
-/* Functions that tc exports. They add each name and value to a list instead of printing it. */
+/* Functions that tc exports. They add each name and value to a list instead of printing them. */
 static struct {
 	const char	*key;
 	uint64_t	value;

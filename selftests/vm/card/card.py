@@ -21,7 +21,7 @@ NBYTES = 2000000
 BANDWIDTH_MBPS = 1000
 ETHERNET = 14 + 24      # header, FCS, preamble and gap
 COUNTER = 1 << 20
-# Counters are ambiguous after 64 T. With this T that is one second, because a busy host may stop
+# Counters are ambiguous after 64 T. With this T, 64 T are one second, because a busy host may stop
 # a guest for a tenth of a second. The port's queue has room for W_init.
 T_NS = 16000000
 HOST_MBPS = 500
