@@ -29,7 +29,7 @@ refuses()
 	dmesg | grep -q "$log" || fail "dmesg: $(dmesg)"
 }
 
-# The kernel accepts a module of its own, so it rejects our modules because of their signature.
+# The kernel accepts one of Debian's modules, so it rejects our modules because of their signature.
 test_signed_by_debian()
 {
 	modprobe dummy numdummies=0

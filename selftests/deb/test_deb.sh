@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of scripts/deb, debian/, dkms.conf and "make dkms". An ordinary user builds the
-# packages. They are installed in a Debian without any file of ours, used, and purged.
+# packages. They are installed in a Debian without our files, used, and purged.
 # A virtual machine with the same kernel loads the modules that dkms has built.
 #
 # SUITE is the suite of that Debian: bookworm, trixie, trixie-backports; default: the

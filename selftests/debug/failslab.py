@@ -246,7 +246,7 @@ def test_namespaces():
 
 
 def test_tables():
-    """A request for a table either sets all of its entries, or fails and sets none. The allocation
+    """A request for a table either sets all of its entries, or fails and sets no entry. The allocation
     may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks this.
     """
     ns = Netns()

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The networks of hpcc-lab: trees, routes, links of their own, events; and hpcc-network."""
+"""The networks of hpcc-lab: trees, routes, links with their own settings, events; and hpcc-network."""
 
 import json
 import re
@@ -179,8 +179,6 @@ class Events(unittest.TestCase):
 
 
 class Guest(unittests.Case):
-    """Runs in a User Mode Linux guest."""
-
     def run_lab(self, text, *options):
         file = Path(self.directory, "net.toml")
         file.write_text(text, encoding="ascii")

@@ -370,7 +370,7 @@ class Topology(unittest.TestCase):
         # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second packet of 91
         net = topology.Topology(build())
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
-        # 10 Gb/s, then 100 Gb/s, where the last packet of 190 bytes does not wait: 2 us of delay,
+        # 10 Gb/s, then 100 Gb/s, so that the last packet of 190 bytes does not wait: 2 us of delay,
         # 10 x 1230.4 + 152 ns, and 15.2 ns
         wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
         self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100), 14471)

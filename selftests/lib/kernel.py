@@ -13,7 +13,7 @@ ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 def virtual_time():
-    """Return whether time is virtual: it stands still while programs run, so times are exact."""
+    """Return whether time is virtual: virtual time stops while programs run, so times are exact."""
     with open("/proc/cmdline", encoding="ascii") as file:
         return "time-travel=inf-cpu" in file.read()
 
@@ -140,7 +140,7 @@ def carriers(module):
 
 
 def users(module="tcp_hpcc"):
-    """Return the reference count of a module without those of its carriers, or None if it is not loaded."""
+    """Return the reference count of a module without its carriers' references, or None if it is not loaded."""
     with open("/proc/modules", encoding="ascii") as file:
         return next((int(line.split()[2]) - len(carriers(module)) for line in file
                      if line.split()[0] == module), None)

@@ -123,7 +123,7 @@ need_command()
 	done
 }
 
-# Whether time stands still while programs run. Only then are times exact.
+# Whether time is virtual: virtual time stops while programs run. Times are exact only in virtual time.
 virtual_time()
 {
 	grep -q 'time-travel=inf-cpu' /proc/cmdline
@@ -255,8 +255,8 @@ ktap_main()
 		[[ " $* " == *" $test "* ]] || ktap_bail "no test ${test#test_}; there are ${*#test_}"
 	done
 	[ "${#KTAP_NAMES[@]}" = 0 ] || set -- "${KTAP_NAMES[@]}"
-	# In virtual time the clock stands still while programs run, so a guest reaches this line
-	# before the first tick. That tick switches the timers to high resolution: wait for it.
+	# Virtual time stops while programs run, so a guest reaches this line before the first tick.
+	# The first tick switches the timers to high resolution: wait for this tick.
 	! virtual_time || sleep 0.05
 	ktap_plan "$#"
 	for test; do

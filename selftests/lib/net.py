@@ -282,7 +282,6 @@ def expect_none(ns, *names):
 
 
 def loaded_again(name="tcp_hpcc"):
-    """Load a module again for the tests that follow."""
     if users(name) is None:
         load(Netns(), name)
 

@@ -17,7 +17,7 @@
 HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 export TC_LIB_DIR=${TC_LIB_DIR:-$HPCC_TOP/qdisc}
 
-# load_file FILE: load a module, after the modules of ours and of the kernel that it needs.
+# load_file FILE: load a module, after the modules that it needs, ours and the kernel's.
 load_file()
 {
 	local name
@@ -43,7 +43,7 @@ load_module()
 }
 
 # need_module NAME...: load modules. Allow their congestion controls in the initial
-# namespace: otherwise a test cannot make one the default of its own namespace.
+# namespace: otherwise a test cannot make a congestion control the default of its own namespace.
 need_module()
 {
 	local name allowed=/proc/sys/net/ipv4/tcp_allowed_congestion_control

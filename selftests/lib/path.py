@@ -220,7 +220,7 @@ def take_carrier(peer, cap, *links, caps=0):
 
 
 def moved(ns, before, prefix):
-    """Return the counters that changed, of those whose names begin with a prefix."""
+    """Return the counters with a name prefix that changed."""
     return {name: n for name, n in (ns.counters() - before).items() if name.startswith(prefix)}
 
 

@@ -307,7 +307,7 @@ class Flow(Peer):
 
     def time_out(self):
         """Drop all data in flight, until the retransmission timer has fired."""
-        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a tail loss probe comes first
+        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a tail loss probe is first
             expect("something sent", self.read(1.0) is not None, True)
 
     def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):

@@ -49,7 +49,7 @@ AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
 
 MTU = 1500 + 14
 GSO_MAX = 65536 + 160
-# The speed assumed for a veth, which reports none.
+# The speed assumed for a veth, which reports no speed.
 DEVICE_BYTES_S = 10 ** 10 // 8
 
 

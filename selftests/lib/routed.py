@@ -61,7 +61,7 @@ def both_ways(client, server, nbytes=150000):
 
 
 def fill(path, client, known):
-    """Make the first link so slow that it marks packets, until known() is true."""
+    """Make the first link so slow that its port marks packets, until known() is true."""
     path.change(1, "hpcc rate 1mbit")
     client.send(bytes(60000))
     deadline = time.monotonic() + 30

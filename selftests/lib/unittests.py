@@ -73,7 +73,7 @@ def ran(test, *argv, status=0, **how):
 
 
 class Case(unittest.TestCase):
-    """Each test has a directory of its own."""
+    """Each test has its own directory."""
 
     def setUp(self):
         made = tempfile.TemporaryDirectory()
@@ -92,7 +92,9 @@ class SharedCase(unittest.TestCase):
 
 
 def main():
-    """Run the program's cases, or those whose names contain an argument. Exit with status 1 if a case failed."""
+    """Run all cases of the program, or only cases whose names contain an argument. Exit with status 1 if a case
+    failed.
+    """
     wanted, suite, known = sys.argv[1:], unittest.TestSuite(), []
     for case in _cases(sys.modules["__main__"]):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):

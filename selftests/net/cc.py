@@ -406,7 +406,7 @@ def test_never_any_telemetry():
 
 
 def test_timeout():
-    """An RTO sets W to one segment; telemetry brings W back to W_init."""
+    """An RTO sets W to one segment; telemetry then restores W_init."""
     need_virtual_time()
     flow, link, _ = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]

@@ -83,7 +83,7 @@ def flent(ns):
                   "-c", "2", "-H", "localhost")
     runner = TcRunner(interface="v0", interval=0.1, length=1, name="tc", settings=None)
     found = runner.parse(io.StringIO(output), "")[0]
-    # Flent shows the drops since its last sample, of which the first sample has none.
+    # Flent shows the drops since its last sample, so the first sample has no drops.
     expect("drops", {value for _, value in found.pop("dropped")}, {0})
     return {name: values[0][1] for name, values in found.items()}, output
 
@@ -125,7 +125,6 @@ def test_netlink():
 # Debian's package would start a service when it is installed, so the test runs only if the program exists.
 if EXPORTER:
     def test_node_exporter():
-        """node_exporter itself shows the statistics."""
         ns = busy_port()
         with ns, subprocess.Popen([EXPORTER, "--collector.disable-defaults", "--collector.qdisc",
                                    "--web.listen-address=127.0.0.1:9100"],

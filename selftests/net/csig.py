@@ -76,7 +76,7 @@ def test_early_loss():
     """
     # The large start_rtt_ns makes the flow start with W_init also after a long handshake, so its
     # first burst loses packets. With maxStage 0 the TCP option would transport telemetry before CSIG
-    # has been silent for long enough to stop. With 20 KB losses come later, so the TCP option does
+    # has been silent for long enough to stop. With 20 KB losses are later, so the TCP option does
     # this earlier also with maxStage 5.
     for limit in "15kb", "20kb":
         path = carrier_path("csig", push="int", start_rtt_ns=10**9, max_stage=5)

@@ -197,7 +197,7 @@ CALM = {
     "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5,
 }
 
-# Each state has a timeout of its own, so that "ct expiration" shows the state.
+# Each state has a different timeout, so that "ct expiration" shows the state.
 STATES = {name: 1000 * number for number, name in enumerate(
     ("syn_sent", "syn_recv", "established", "fin_wait", "close_wait", "last_ack", "time_wait",
      "close", "unacknowledged", "max_retrans"), 1)}

@@ -400,7 +400,7 @@ def test_hostile_clients():
 
 
 def scenario():
-    """Return the export of a busy path with a slow second hop, and that of a flow that fell back."""
+    """Return the export of a busy path with a slow second hop, and the export of a flow that fell back."""
     path, ends = slow_hop()
     transfer((*ends, pattern(500000)))
     found = look_while_sending(ends, 2000000, 60, lambda: textfile(path.a, "--flows", "--names"))

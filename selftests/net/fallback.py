@@ -70,7 +70,7 @@ def test_slow():
 
 def test_beside_cubic():
     """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts first. The limits
-    are wider with a buffer of 5 packets, where hpcc may get a little more as Reno does, and at 2 Mb/s.
+    are wider with a buffer of 5 packets, because there hpcc may get a little more, like Reno, and at 2 Mb/s.
     """
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
         what = f"{mbps} Mb/s, {packets} packets"
@@ -240,9 +240,9 @@ def late_packets(how):
 
 
 def test_late_packets():
-    """A switch reorders packets and drops none: the receiver reports TCP's retransmissions as duplicates, which undoes
-    the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second kind), because more than 64 packets may be
-    retransmitted before TCP has measured the extent of reordering (design.rst). So the bound is for the median.
+    """A switch reorders packets and drops no packets: the receiver reports TCP's retransmissions as duplicates, which
+    undoes the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second kind), because more than 64 packets may
+    be retransmitted before TCP has measured the extent of reordering (design.rst). So the bound is for the median.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):

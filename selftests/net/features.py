@@ -117,7 +117,7 @@ def test_ipsec():
 # ---- TCP Fast Open ------------------------------------------------------------------------
 
 def test_fast_open():
-    """A SYN that requests a cookie agrees, and its receiver computes W; a SYN with data carries no option of ours."""
+    """A SYN that requests a cookie agrees, and its receiver computes W; a SYN with data does not carry our option."""
     for version, cc in BOTH:
         path = Routed(version, cc=cc, where=1)
         for ns in path.hosts:
@@ -258,7 +258,7 @@ def test_no_early_demux():
 
 
 def received(ns):
-    """Return for each CPU the packets that it got from devices, and those that another CPU passed to it."""
+    """Return for each CPU the number of packets from devices, and of packets from other CPUs."""
     rows = [line.split() for line in ns.read("/proc/net/softnet_stat").splitlines()]
     return [(int(row[0], 16), int(row[9], 16)) for row in rows]
 

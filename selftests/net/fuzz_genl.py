@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests to the generic netlink family "hpcc", with and without privileges, while connections come and go.
-Valid requests are answered with the flows that they name, invalid ones are refused, and each request is answered.
+"""Random requests to the generic netlink family "hpcc", with and without privileges, while connections begin and
+end. Each request is answered: valid requests with the named flows, invalid requests with an error.
 """
 
 import errno

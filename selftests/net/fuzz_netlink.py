@@ -32,7 +32,7 @@ class Port:
     def __init__(self, ns, dev, rng, gentle=False):
         self.link = Netlink(ns, dev)
         self.rng, self.gentle = rng, gentle
-        self.config = None          # the expected configuration; None: there is no qdisc of ours
+        self.config = None          # the expected configuration; None: no qdisc "hpcc"
         self.accepted = self.refused = 0
 
     def shown(self):
@@ -130,7 +130,7 @@ def test_under_traffic():
     pair = Pair(qdisc="hpcc rate 1gbit")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
-    # Delete the qdisc that tc added: Port knows only the configuration of a qdisc that its own request creates.
+    # Delete the qdisc that tc added: Port has only configurations of qdiscs that its own requests create.
     pair.c.tc("qdisc del dev eth0 root")
     port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
     turns = 0
@@ -168,7 +168,7 @@ def cable():
 
 
 def send_some(sock, number):
-    """Send frames, and ignore those that the queue refuses."""
+    """Send frames, and ignore frames that the queue refuses."""
     for _ in range(number):
         try:
             sock.send(bytes(200))

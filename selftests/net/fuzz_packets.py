@@ -42,7 +42,7 @@ def seed():
 
 
 class Ways:
-    """Two paths from tx to rx: d0 to d1 through a port of ours, and c0 to c1 without such a port."""
+    """Two paths from tx to rx: d0 to d1 through our port, and c0 to c1 without such a port."""
 
     def __init__(self, kind, how, above=""):
         self.tx, self.rx = Netns(), Netns()
@@ -78,7 +78,7 @@ class Ways:
         return fd
 
     def cable(self, left, left_dev, right, right_dev):
-        """Connect two namespaces, without ARP, so that they send no packets of their own."""
+        """Connect two namespaces, without ARP, so that they themselves send no packets."""
         left.ip(f"link add {left_dev} type veth peer name {right_dev} netns {right.path}",
                 f"link set {left_dev} arp off up")
         right.ip(f"link set {right_dev} arp off up")

@@ -208,8 +208,8 @@ BAD_SYN_OPTIONS = {f"{what}": syn_option(**what) for what in (
     {"length": 4}, {"length": 5}, {"length": 7}, {"length": 12})}
 
 
-# Options of other experiments beside ours: TCP Fast Open as an experiment (RFC 6994), SMC,
-# and one that is too short for an ExID.
+# Other experiments' options beside our option: TCP Fast Open as an experiment (RFC 6994), SMC, and
+# an option that is too short for an ExID.
 OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
 
 
@@ -289,7 +289,7 @@ def no_offer(before):
 
 
 def test_syn_not_offered():
-    """The SYN has no option, so the SYN-ACK has none."""
+    """If the SYN has no option, the SYN-ACK has no option."""
     peer = Peer().listening()
     synack, _ = peer.accept(b"")
     expect("option in SYN-ACK, options", (synack.option(KIND), options_of(peer)), (None, []))
@@ -546,7 +546,7 @@ def test_last_syn_decides():
 
 
 def test_port_used_again():
-    """An agreement ends with its connection: the next connection with the same ports has none."""
+    """An agreement ends with its connection: the next connection with the same ports has no agreement."""
     peer = Peer().connected(lport=6000)
     set_cc(peer.sock, "cubic")
     peer.raw(RST, peer.seq, peer.acked)
@@ -595,7 +595,7 @@ def test_syn_cookies():
 
 
 def test_syn_flood():
-    """The handshake table has a fixed size: in a flood of SYNs, connections may lose telemetry, but none fails."""
+    """The handshake table has a fixed size: in a flood of SYNs, connections may lose telemetry, but do not fail."""
     peer = Peer()
     for name in "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog":
         peer.ns.sysctl(name, 100000)

@@ -566,7 +566,7 @@ def test_path_by_a_flow():
 
 
 def test_path_by_a_connection():
-    """Without a flow "hpccmon path" opens a connection of its own, and sends some bytes over it."""
+    """Without a flow "hpccmon path" opens its own connection, and sends some bytes over this connection."""
     for version in 4, 6:
         path = Path(version, switches=5)
         listener = path.b.listen(path.addr[1])

@@ -77,7 +77,7 @@ def test_stacks_in():
         (GOOD, {"words": 8}, "ifa_ignored"),
         (GOOD, {"words": 24}, "ifa_ignored"),
         (GOOD, {"behind": b"data"}, "ifa_ignored"),
-        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the checksum is that of the header alone
+        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the checksum covers only the header
         ((hop(1, ns=10 ** 9),), {}, "ifa_ignored"),
         ([hop(1)] * 13, {"most": 255, "limit": 9}, "ifa_ignored"),
         (GOOD, {"opts": b""}, "ifa_ignored"),
@@ -171,7 +171,7 @@ def frame(ip=4, padding=b"", **how):
 
 
 def test_port_writes():
-    """A port inserts its metadata before those of earlier hops and updates lengths; other bytes do not change."""
+    """A port inserts its metadata before other hops' metadata and updates lengths; other bytes do not change."""
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
             port = FramePort("stamp ifa", f"rate {rate} delay 20us")

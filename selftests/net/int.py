@@ -55,7 +55,9 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 
 
 def receiver(version=4, of=Switched, **sysctls):
-    """Return a peer whose kernel knows two links, and has agreed to INT. The second link counts cells of 5 bytes."""
+    """Return a peer whose kernel has a table of two links, and has agreed to INT. The second link counts cells of 5
+    bytes.
+    """
     peer = of(version=version, **sysctls)
     return take_carrier(peer, CAP_INT, (1, 1, BPS), (2, 1, BPS, 5), caps=CAP_PROBES)
 
@@ -415,7 +417,7 @@ def test_port_leaves():
 
 
 def test_port_of_a_vrf():
-    """A VRF has no link of its own: its MTU does not limit the length of packets."""
+    """A VRF has no link, so its MTU does not limit the length of packets."""
     for length in 1000, 1490:
         pair = Pair()
         pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")

@@ -68,7 +68,7 @@ class Switched(Peer):
 
 
 def receiver(unit=1, caps=0):
-    """Return a peer whose kernel knows two links, and has agreed to IOAM."""
+    """Return a peer whose kernel has a table of two links, and has agreed to IOAM."""
     return take_carrier(Switched(version=6), CAP_IOAM, (1, 1, BPS), (2, 1, BPS, unit), caps=caps)
 
 
@@ -330,7 +330,7 @@ def test_traces_in():
 
 
 def test_mixed_in():
-    """A packet has a trace and records: the hops of the option come first, then the nodes. A trace of another namespace
+    """A packet has a trace and records: the hops of the option are first, then the nodes. A trace of another namespace
     or type belongs to another user, so the receiver uses the records. If a trace of our namespace and type cannot be
     used, the receiver also ignores the records.
     """

@@ -651,7 +651,7 @@ def test_set_while_connecting():
 # ---- Other congestion controls ---------------------------------------------------
 
 def test_leaving():
-    """After ldcp another congestion control sends bursts of its own size, and has the default reordering."""
+    """After ldcp another congestion control sends bursts of its usual size, and has the default reordering."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="50us", ldcp={"burst": 2})
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()

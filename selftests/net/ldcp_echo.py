@@ -263,7 +263,7 @@ def test_accurate_receiver():
     sniffer = Sniffer(pair.s)
     expect_rate("share of the link", share_of((client, server), 3000000), 0.8, 0.96)
     expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
-    # The sniffer sees a super-packet of several marked segments as one packet.
+    # The sniffer records a GSO packet of several marked segments as one packet.
     marked = sum(-(-len(seg.payload) // SIZE) for seg in sniffer.segments() if seg.ecn == CE)
     expect_in("marked", marked, 20, 3000000 // SIZE)
     expect_in("echoed", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)

@@ -19,7 +19,7 @@ FAST = {"fast_start": 1}
 # The one-way delay. It is long enough that no ACK returns before a test has examined the first RTT.
 DELAY_S = 0.001 if virtual_time() else 0.2
 DELAY = f"{DELAY_S * 1000:.0f}ms"
-# The rate is low enough for 40 packets to queue, however slowly the machine sends them.
+# The rate is so low that 40 packets are queued even on a slow machine.
 PORT_MBPS = 1000 if virtual_time() else 10
 
 

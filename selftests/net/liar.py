@@ -42,7 +42,7 @@ def each(**values):
 
 
 def counting(step):
-    """Return a counter that advances by `step` whatever the true value is."""
+    """Return a counter that advances by `step` for any true value."""
     now = [0]
 
     def count(_value):
@@ -52,7 +52,6 @@ def counting(step):
 
 
 def random_field(bits, rng=random.Random(3)):
-    """Return a random value for a field."""
     return lambda _value: rng.getrandbits(bits)
 
 
@@ -80,7 +79,7 @@ def full(qlen, times=1):
 
 
 class Liar:
-    """A box in front of b that replaces the records of b's echoes by those of lie()."""
+    """A box in front of b that replaces the records of b's echoes by the records from lie()."""
 
     def __init__(self, lie, port=None):
         self.lie, self.port = lie, port
@@ -353,7 +352,7 @@ def after_a_pause(flow, link, _turn):
 
 
 def test_always_a_first_record():
-    """If each record is the first one of a link, none can be measured: the flow falls back."""
+    """If each record is the first record of a link, none can be measured: the flow falls back."""
     for attack in another_tag, ever_longer, after_a_pause:
         flow, link, _ = measured(4, 0.1)
         turns = 0

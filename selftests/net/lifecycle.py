@@ -31,7 +31,7 @@ def loaded_again():
 
 
 def expect_flows(cc, pair, want):
-    """Fail unless both ends show these numbers of flows. ldcp shows none."""
+    """Fail unless both ends show these numbers of flows. ldcp shows no flows."""
     if cc == "hpcc":
         expect("flows", (len(pair.c.flows()), len(pair.s.flows())), want)
 
@@ -259,7 +259,9 @@ def expect_unused(cc, wait_s):
 
 @each(*CCS)
 def connect_again(cc):
-    """After connect(AF_UNSPEC) the socket's next connection negotiates anew, whatever its first peer ran."""
+    """After connect(AF_UNSPEC) the socket's next connection negotiates again, after any congestion control
+    of the first peer.
+    """
     for first in cc, "cubic":
         pair = Pair(cc=(cc, cc))
         listeners = pair.listen(5001, cc=first), pair.listen(5002)

@@ -73,7 +73,7 @@ in_force()
 	echo "(${out[0]}, ${out[1]}, ${out[2]})"
 }
 
-# thresholds WHAT RATE_BYTES LIMIT: compare the thresholds in force with those of a link.
+# thresholds WHAT RATE_BYTES LIMIT: compare the thresholds in force with a link's thresholds.
 thresholds()
 {
 	expect "$1" "$(json 'q["options"]["kmin"], q["options"]["kmax"], q["options"]["knonect"]')" "$(in_force "$2" "$3")"

@@ -332,7 +332,7 @@ def test_old_options():
 # ---- boxes that drop, reset or corrupt segments with our options ----
 
 def drop(_packet):
-    """Drop the segment, as a firewall that does not know the option."""
+    """Drop the segment, like a firewall that does not support the option."""
     return []
 
 
@@ -581,7 +581,7 @@ def test_outage():
 
 
 def test_trial_after_outage():
-    """After an outage the trial brings telemetry back, whichever end computes W."""
+    """After an outage the trial restores telemetry, for any end that computes W."""
     for name, path, client, server in each_receiver():
         outage(path, client, server)
         for _ in range(4):

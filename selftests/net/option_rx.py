@@ -21,7 +21,9 @@ W_MIN = W_INIT // 1024
 
 
 class Guest(Peer):
-    """A peer that acts as a virtual machine: each packet's header states where the host has to put a checksum."""
+    """A peer that acts as a virtual machine: each packet's header contains the position of a checksum that the
+    host has to write.
+    """
 
     FLAGS = 0x5001          # and IFF_VNET_HDR
     HEAD = 10               # struct virtio_net_hdr

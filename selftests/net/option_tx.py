@@ -228,7 +228,7 @@ def test_identify_until_all_answer():
 
     for turn in "first", "second", "third":
         expect(f"{turn} turn", asked({0, 1, 2}), {0, 1, 2})
-    asked(None, rounds=8)       # skip what is left of the first two turns, which request all links
+    asked(None, rounds=8)       # skip the rest of the first two turns, which request all links
     expect("one that did not answer", asked(None, identity(1, 7, 2, 10, 1),
                                             identity(3, 9, 2, 10, 1), rounds=40), {1})
     expect("none", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())

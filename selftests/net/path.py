@@ -116,7 +116,7 @@ def test_T_far_from_the_rtt():
 
 
 def test_longer_than_an_option():
-    """With five switches and two slots the identities of all links are known, and W follows the slowest one."""
+    """With five switches and two slots the identities of all links are known, and W follows the slowest link."""
     path = Path(switches=5, slots=2)
     path.a.ask()
     path.change(4, "hpcc rate 400mbit")

@@ -248,7 +248,7 @@ def test_strangers_get_no_answer():
 
 
 def test_closed_window():
-    """If the receiver does not read, TCP's own window probes continue, and ours stop."""
+    """If the receiver does not read, TCP's own window probes continue, and our probes stop."""
     path, client, server = joined(Path(carry=1, base_rtt_ns=100000))
     transfer((client, server, pattern(300000)))
     client.setblocking(False)

@@ -16,7 +16,7 @@ NBYTES = 300000
 
 
 def beside(function):
-    """Run function() repeatedly in a process of its own. Return its pid."""
+    """Run function() repeatedly in a separate process. Return its pid."""
     pid = os.fork()
     if not pid:
         # Do not leave through the test's own exit, which cleans up.

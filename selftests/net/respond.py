@@ -36,7 +36,7 @@ def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tag
 
 
 class Port:
-    """A device whose qdisc has a queue. The frames that it sends are lost, and those that it receives are recorded."""
+    """A device whose qdisc has a queue. Frames that it sends are lost; frames that it receives are recorded."""
 
     def __init__(self, how="respond 1b", rate="1mbit", queued=0):
         self.ns = Netns()
@@ -236,7 +236,7 @@ def test_how_often():
 
 
 def test_many_flows():
-    """Almost all of a thousand flows get a response, and none gets two."""
+    """Almost all of a thousand flows get a response, and no flow gets two."""
     port = Port("respond 1b every 1s", queued=3)
     for _ in range(2):
         for sport in range(1000, 2000):
@@ -594,7 +594,7 @@ def test_own_port():
 
 
 def test_without_ethernet():
-    """On a device without Ethernet headers a response has none."""
+    """On a device without Ethernet headers a response has no Ethernet header."""
     need_virtual_time()
     for version in 4, 6:
         flow = Flow(version=version)

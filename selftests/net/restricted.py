@@ -106,7 +106,7 @@ def weak_root():
 def changed_by_a_container(flags):
     """Call changed() as root of a new user namespace, and of a new network namespace if flags is CLONE_NEWNET."""
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: makes /proc/self ours
+    libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: makes this user the owner of /proc/self
     if libc.unshare(0x10000000):            # CLONE_NEWUSER
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
     Path("/proc/self/uid_map").write_text("0 1000 1", encoding="ascii")

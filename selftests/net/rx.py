@@ -364,7 +364,7 @@ def test_timeout():
 
 
 def test_sender_comes_back():
-    """A sender that returns to hpcc has no parameters: when windows arrive, it reports this, with each `where`."""
+    """A sender that returns to hpcc has no parameters, and reports this when windows arrive, with each `where`."""
     need_virtual_time()
     for where in 1, 0:
         flow = Sender()
@@ -383,7 +383,7 @@ def test_sender_comes_back():
 
 
 def test_response():
-    """A switch's response limits W until the data to which it refers are acknowledged, whatever windows arrive."""
+    """A switch's response limits W until the data to which it refers are acknowledged, also if windows arrive."""
     need_virtual_time()
     flow, link = Sender(), Link()
     for queue_T in 3, 1, 9:

@@ -554,7 +554,7 @@ test_device_speed()
 	expect shaped "$(json 'q["hpcc"]["bandwidth"]')" 125000000
 }
 
-# The speed of a device changes before the device comes up.
+# The speed of a device changes before the device is up.
 test_device_changes_speed()
 {
 	command -v ethtool >/dev/null || skip "needs ethtool"

@@ -447,7 +447,7 @@ def expect_intact(path, timeouts):
 
 
 def expect_once(what, segments, agrees):
-    """Fail unless each segment has each option of ours at most once, and each SYN one, or none if not agreed."""
+    """Fail unless each segment has each of our options at most once, and each SYN once, or never if not agreed."""
     for seg in segments:
         ours = [raw for kind, raw in seg.walk() if kind == KIND]
         if seg.flags & SYN:

@@ -40,8 +40,8 @@ class Traffic:
     and call `each` in every turn.
     """
 
-    # Seconds between turns. In virtual time the clock stands still while programs run: without this
-    # pause nothing else would run if the link has no rate.
+    # Seconds between turns. Virtual time stops while programs run: without this pause nothing else
+    # would run if the link has no rate.
     PAUSE_S = 20e-6 if virtual_time() else 0
 
     def __init__(self, ways, each=None):

@@ -22,8 +22,8 @@ says()
 	[ "$((rc != 0))" = "$((status != 0))" ] && grep -qE "$pattern" <<< "$out"
 }
 
-# refused PATTERN COMMAND...: COMMAND fails, and prints one error message of ours that
-# matches PATTERN.
+# refused PATTERN COMMAND...: COMMAND fails, and prints one of our error messages, which matches
+# PATTERN.
 refused()
 {
 	local pattern=$1 out

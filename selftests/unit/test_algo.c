@@ -526,11 +526,11 @@ TEST(measure_inflight__missing_link_is_remembered)
 	s[1] = next(&a, 2, T_NS, T_NS / 2, 0);
 	measure_all(2);
 	assert_true(a.U_q24 == ONE / 2);
-	/* u' of link 1 is below that of link 2: U stays */
+	/* u' of link 1 is below u' of link 2: U stays */
 	assert_int_equal(measure_hop(1, T_NS, T_NS * 3 / 8), 0);
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[0].u_q24 == ONE * 3 / 8);
-	/* u' of link 1 is above that of link 2: U changes */
+	/* u' of link 1 is above u' of link 2: U changes */
 	measure_hop(1, T_NS, T_NS * 3 / 4);
 	assert_true(a.U_q24 == ONE * 3 / 4);
 	/* the interval of link 2 is the whole time since its last record */

@@ -230,7 +230,7 @@ static void push_tag(u8 type)
 	put_unaligned_be16(hpcc_csig_ask(type), tag + 2);
 }
 
-/* A switch compares a tag with the value of its own port. */
+/* A switch compares a tag with the value of the switch's port. */
 static void compare(const struct hpcc_csig_hop *hop, int want)
 {
 	const struct hpcc_csig_units units = hpcc_csig_units(HPCC_CSIG_ABW_DEFAULT,

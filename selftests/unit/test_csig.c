@@ -254,7 +254,7 @@ TEST(take__chooses)
 	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
 	assert_int_equal(r.tx - last.tx, 1000);
 	assert_int_equal(r.qlen, 8 * 64);
-	/* this signal contains no queue: the known queue stays */
+	/* this signal contains no queue: the last queue stays */
 	assert_int_equal(take(TAG(1, 0, 6), 15000), 1);
 	assert_int_equal(r.qlen, 8 * 64);
 	/* a u2 that is older than the queue: the queue stays */

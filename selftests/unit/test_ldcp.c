@@ -469,7 +469,7 @@ TEST(tick__parts_of_two_thirds)
 	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0xffff00U >> 1), tick * 6, tick / 10000.0);
 }
 
-/* The mean, the deviation, and the share of long ticks are those of an exponential distribution. */
+/* The mean, the deviation, and the share of long ticks agree with an exponential distribution. */
 TEST(tick__mean_is_rtt_over_cw)
 {
 	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };

@@ -283,7 +283,7 @@ TEST(turn__of_a_flow)
 	/* A retransmission has no turn until the flow's entry is free, 2 x EVERY later. */
 	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY), HPCC_TURN_HELD);
 	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY + 1), HPCC_TURN_NEW);
-	/* A known flow continues if its sequence number is near the last one. */
+	/* An existing flow continues if its sequence number is near the last number. */
 	assert_int_equal(turn(set, 7, 0xf + HPCC_TURN_NEAR - 1, 4 * EVERY + 1), HPCC_TURN_NEXT);
 	assert_int_equal(turn(set, 7, 0xf, 6 * EVERY), HPCC_TURN_HELD);
 	assert_int_equal(turn(set, 7, 0xe, 6 * EVERY), HPCC_TURN_HELD);
@@ -292,7 +292,7 @@ TEST(turn__of_a_flow)
 	assert_int_equal(turn(set, 8, 0x10, 6 * EVERY), HPCC_TURN_NEW);
 }
 
-/* A continuous flow gets its turns, whatever sequence numbers an attacker forges for it. */
+/* A continuous flow gets its turns, even if an attacker forges sequence numbers for this flow. */
 TEST(turn__forged_numbers)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};

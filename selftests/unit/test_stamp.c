@@ -439,7 +439,7 @@ TEST(option__first_free_slot)
 	}
 }
 
-/* A switch does not replace existing records, however long its own queue is. */
+/* A switch does not replace existing records, even if its own queue is longer. */
 TEST(option__records_stay)
 {
 	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };

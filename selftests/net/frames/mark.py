@@ -300,7 +300,7 @@ def group_change(wire):
 
 
 def group_off(wire):
-    """Without marking no packet is examined, whatever the queue length."""
+    """Without marking no packet is examined at any queue length."""
     sent = [with_ecn(udp4(i), i % 4) for i in range(8)]
     before = wire.stats()
     expect("arrived", behind(wire, LIMIT // 2, sent), sent)

@@ -67,7 +67,7 @@ def group_tx_of_all(wire):
 
 
 def group_tx_goes_on(wire):
-    """tx advances by one frame's time for each frame, whatever its first value."""
+    """tx advances by one frame's time for each frame, from any first value."""
     found = one_by_one(wire, range(1, 25))
     expect("steps of tx", {(b[1][3] - a[1][3]) % (1 << 20) for a, b in zip(found, found[1:])}, {NS})
 

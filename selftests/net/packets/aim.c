@@ -134,7 +134,7 @@ static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uin
 
 /* Write a payload for a parser that mistakes the TCP header for an IPv6 extension header. Such a
  * parser reads the source port as the next header and the length. For this parser each word of the
- * payload is an IPv6 option that extends to the end, where the hidden packet is.
+ * payload is an IPv6 option that extends to the hidden packet at the end.
  */
 static uint32_t sled(struct rng *rng, uint8_t *p, const struct flow *flow, uint32_t hlen)
 {

@@ -505,7 +505,8 @@ static void read_socks(struct maker *m)
 
 /* ---- Batches ---- */
 
-/* Probes have a frame of their own: aim_frame() may reuse bytes of the last frame that it made. */
+/* Probes have their own frame, because aim_frame() may reuse bytes of the last frame that it made.
+ */
 static struct frame probe;
 
 /* The peer has acknowledged all packets in flight, so the sequence numbers of a probe are known. */

@@ -124,7 +124,7 @@ static void parse_flow(char *text)
 	flow->dport = atoi(words[4]);
 }
 
-/* An argument: where its text or number is stored, or what parses it; or a flag without a value. */
+/* An argument: the variable for its text or number, or its parser; or a flag without a value. */
 static const struct arg {
 	const char *name;
 	const char **text;

@@ -72,7 +72,7 @@ static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, uint32_t 
 	return len;
 }
 
-/* Whether a frame is a test frame. Hosts and routers also send frames of their own. */
+/* Whether a frame is a test frame. Hosts and routers also send other frames. */
 static bool is_ours(const struct maker *m, const uint8_t *p, uint32_t len)
 {
 	if (m->bare)
@@ -112,7 +112,7 @@ static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
 	};
 	ssize_t len = recvmsg(fd, &msg, MSG_DONTWAIT);
 
-	/* A vnet header cannot describe all GSO packets, for example those of UDP. */
+	/* A vnet header cannot describe all GSO packets, for example GSO packets of UDP. */
 	if (len < 0 && errno == EINVAL)
 		return 0;
 	len -= sizeof(vnet);
