@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kselftest.sh run [NAME...]: run all scripts of selftests/net, or the named ones, on
-# this kernel, and print TAP as the kernel's "make run_tests" does.
+# kselftest.sh run [NAME...]: run all scripts of selftests/net, or the named scripts, on this
+# kernel, and print TAP as the kernel's "make run_tests" does.
 #
 # kselftest.sh install DIR [KSFT]: install the scripts in DIR as the collection
 # hpcc/selftests/net, so that run_kselftest.sh in DIR finds them. Copy

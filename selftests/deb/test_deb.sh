@@ -107,8 +107,8 @@ build()
 hpcc-tools_${VERSION}_$(dpkg --print-architecture).deb" ]
 }
 
-# Two builds of the same sources create the same files. One build takes the list of
-# sources from git, the other one takes all files.
+# Two builds of the same sources create the same files. One build uses the list of sources in git,
+# the other build uses all files.
 reproducible()
 {
 	local -a deb=(env SOURCE_DATE_EPOCH=1 DEBFULLNAME=Builder DEBEMAIL=builder@b.example scripts/deb)

@@ -105,8 +105,8 @@ main()
 		if grep -qE "$want" "$WORK/$bug"; then
 			ktap_result 0 "$bug"
 		else
-			# Without colons, scripts/check does not take the output for an
-			# error of this test's own guest.
+			# Without colons, scripts/check does not report the output as an error of
+			# this test's own guest.
 			ktap_result 1 "$bug: not seen" "$(tail -n 20 "$WORK/$bug" | tr -d :)"
 		fi
 	done <<< "$list"

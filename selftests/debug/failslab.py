@@ -117,7 +117,7 @@ class Nth:
 
     def each(self, what, call, undo):
         """Repeat the call, each time with the failure of another allocation, and call undo(error)
-        after each. Print the numbers of failures that made the call fail, and that did not.
+        after each. Print how many of these failures made the call fail, and how many did not.
         """
         errors = 0
         for number in range(1, STEPS_MAX):

@@ -333,7 +333,7 @@ static void stamp(u8 *p, u32 len, const struct hpcc_opt_location *place,
 	expect(!memcmp(was + place->opt + place->len, p + place->opt + place->len,
 		       len - place->opt - place->len));
 	expect_option(was + place->opt, p + place->opt, place->len, ret, s);
-	/* A correct checksum stays correct, and a wrong one keeps its error. */
+	/* A correct checksum stays correct, and a wrong checksum keeps its error. */
 	if (fix_check)
 		expect(sum_of(was + place->tcp, len - place->tcp) ==
 		       sum_of(p + place->tcp, len - place->tcp));

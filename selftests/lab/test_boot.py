@@ -80,7 +80,7 @@ class Boot(unittest.TestCase):
 
     @staticmethod
     def running(directory):
-        """The processes whose working directory is this one."""
+        """The processes with this working directory."""
         found = []
         for cwd in Path("/proc").glob("[0-9]*/cwd"):
             with contextlib.suppress(OSError):

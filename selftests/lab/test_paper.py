@@ -352,7 +352,7 @@ class Workflow(unittest.TestCase):
         with files(GRID[:GRID.rindex("[[variant]]")]) as directory:
             first = self.start(directory)
             runs, output = directory / "o/runs", directory / "output"
-            # The first step builds the guest; the second one is a run.
+            # The first step builds the guest; the second step is a run.
             while first.poll() is None and "\n2 of 6 steps" not in output.read_text(encoding="utf-8"):
                 time.sleep(0.05)
             os.killpg(first.pid, signal.SIGKILL)

@@ -257,7 +257,7 @@ class Scenario(unittest.TestCase):
         build(link={"delay": "500ms"}, cc={"name": "cubic"})
         build(link={"delay": "500ms"}, cc={"base_rtt": "1s"})
 
-    # Values of each type, and difficult ones of some types.
+    # Values of each type, and difficult values of some types.
     VALUES = (0, -1, 1, 2, 1 << 31, 1 << 64, 10**5000, True, False, 0.5, -0.5, 1e300, float("nan"),
               float("inf"), "", " ", "0", "1B", "0B", "1us", "1s", "99999999s", "1bit", "1Tbit", "99%",
               "9" * 5000 + "B", "h0", "h1..h0", "h0..h99999999", "h" + "9" * 5000, "hpcc", "endless",

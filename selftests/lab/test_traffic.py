@@ -29,7 +29,7 @@ def plan_of(scene):
 
 
 def again(scene, seed=1):
-    """Return a scenario that is built from the settings of another one, encoded to JSON and decoded again."""
+    """Return a scenario from the settings of another scenario, encoded to JSON and decoded again."""
     return scenario.build(json.loads(json.dumps(scene.settings())), "test", seed)
 
 

@@ -110,7 +110,7 @@ class Wire:
         self.pcap = []
 
     def open_tx(self, dev=None, gso=False):
-        """Return a socket that sends out of the transmitting device, or of another one."""
+        """Return a socket that sends out of the transmitting device, or of another device."""
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
         sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, int(gso))

@@ -163,7 +163,7 @@ class Family(Netlink):
         self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
 
     def get(self, command, **values):
-        """Return the one object that the values select."""
+        """Return the only object that the values select."""
         found = self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
         if len(found) != 1:
             raise AssertionError(f"{len(found)} answers")

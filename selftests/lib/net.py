@@ -51,7 +51,7 @@ class Netns:
         defer(self.delete)
 
     def delete(self):
-        """Release the namespace: the kernel deletes it when no socket is left in it."""
+        """Release the namespace: the kernel deletes it after its last socket."""
         if self.fd is not None:
             os.close(self.fd)
         self.fd = None

@@ -119,7 +119,7 @@ class Path:
             ns.ip(f"addr add {addr}/{24 if self.version == 4 else 64} dev {dev}", f"link set {dev} up")
 
     def change(self, node, how, dev="right", verb="change"):
-        """Change the port of a switch, by default the one towards b."""
+        """Change the port of a switch, by default the port towards b."""
         self.switches[node - 1].tc(f"qdisc {verb} dev {dev} root handle 1: {how}")
 
     def port(self, node, dev="right"):

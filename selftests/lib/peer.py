@@ -18,8 +18,8 @@ from .packet import (ACK, ECE, ECHO, RST, SYN, Segment, addresses, ip, ipv4, opt
 from .tcp import get_cc, let_go, set_cc, tcp_info
 from .tracepoint import Tracepoint
 
-# The kernel's values for Peer's parameters. In real time the peer itself takes time: T is longer by
-# this power of two, and the rate lower.
+# The kernel's values for Peer's parameters. In real time the peer itself needs time: T is longer by
+# this power of two, and the rate is lower.
 SLOWER = 0 if virtual_time() else 4
 T_NS = 1000000 << SLOWER
 SCALE = 7 + SLOWER      # for T = 1 ms: units of 128 ns

@@ -21,7 +21,7 @@ def _labels(text):
 
 class Metrics(dict):
     """{name: {labels: value}}; self.type and self.help describe the metrics. Invalid text fails: samples without HELP
-    and TYPE before them, repeated samples, and samples of another metric in between.
+    and TYPE before them, repeated samples, and samples of another metric between samples of one metric.
     """
 
     def __init__(self, text):

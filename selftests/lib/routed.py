@@ -43,7 +43,7 @@ class Routed(Path):
               + ("nodad" if self.version == 6 else ""), f"link set {dev} up")
 
     def route(self, i, node):
-        """Route networks to the left over the left link, and all others over the right one."""
+        """Route networks to the left over the left link, and all others over the right link."""
         if node in self.switches:
             node.sysctl("net.ipv4.ip_forward" if self.version == 4 else "net.ipv6.conf.all.forwarding", 1)
         for link in range(len(self.nodes) - 1):

@@ -150,7 +150,7 @@ def one_way(peer, nbytes, delay_s=0):
 
 
 def test_reordered_echoes():
-    """Echoes that arrive while nothing is in flight are held back, and the newest record of each link is kept."""
+    """Echoes that arrive while nothing is in flight are stored, and the newest record of each link is kept."""
     peer, link = Peer().connected(), Link()
     echoes = [option(ECHO, [link.step(9000, share).raw()], SCALE) for share in (0, 0.5, 0.9)]
     for number, raw in enumerate(echoes[:1] + echoes[:0:-1]):
@@ -163,7 +163,7 @@ def test_reordered_echoes():
 
 
 def test_counters_wrap():
-    """The 20-bit counters ts and tx wrap: U stays right, and no record is ignored."""
+    """The 20-bit counters ts and tx wrap: U stays correct, and no record is ignored."""
     flow, link = Flow(), Link(ts=(1 << 20) - 20000, tx=(1 << 20) - 13000)
     flow.round(link.step(9000, 0.6))
     for _ in range(6):
@@ -355,7 +355,7 @@ def test_ignored_is_silence():
     flow, link, _ = narrowed(60000)
     for bad, counter in ("ts", "ts_back_ignored"), ("tx", "tx_excess_ignored"), ("link", "path_changes"):
         held, before, turn = flow.flow()["W"], flow.ns.counters(), 0
-        # In real time some round trips may be long, so that more of them are needed.
+        # In real time some round trips may be long, so more round trips are needed.
         while turn < (14 if virtual_time() or flow.cc() != "hpcc" else 100):
             if bad == "link":
                 link.tag = 100 + turn

@@ -192,7 +192,7 @@ def test_notes_of_namespaces():
 
 
 def test_flows_of_a_namespace():
-    """A connection beyond the limit runs classic and is counted; a flow that ends makes room for another one."""
+    """A connection beyond the limit runs classic and is counted; a flow that ends makes room for another flow."""
     pair = Pair()
     pair.s.sysctl("net.hpcc.max_flows", 3)
     ends = connected(pair, 5)

@@ -150,7 +150,7 @@ test_priorities()
 }
 
 # turns ORDER KIND [OPTION...]: check the order in which a child sends the first 11 frames of two sources. The second
-# source sends after the first one has sent all of its frames.
+# source sends after the first source has sent all of its frames.
 turns()
 {
 	need_virtual_time

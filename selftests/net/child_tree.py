@@ -130,13 +130,13 @@ def test_children_of_a_link():
 
 
 def test_children_of_a_device():
-    """The tbf above hpcc makes packets wait, and GSO packets stay whole."""
+    """The tbf above hpcc makes packets wait, and GSO packets are not split."""
     try_children(cable(), DEVICE, CHILDREN,
                  ["qdisc add root handle 9: tbf rate 8mbit burst 70kb limit 1mb"], "parent 9:1")
 
 
 def test_replaced_while_packets_wait():
-    """Each child is replaced by the next one, and the last one by hpcc's own queue."""
+    """Each child is replaced by the next child, and the last child by hpcc's own queue."""
     wire = cable()
     for child, following in zip(CHILDREN, CHILDREN[1:] + CHILDREN[:1]):
         if plant(LINK, child):

@@ -161,7 +161,9 @@ def test_port_writes():
 
 
 def test_port_queue():
-    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no bandwidth left."""
+    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no available
+    bandwidth.
+    """
     port = FramePort("stamp csig csig_time 8us int_window 1us limit 1mb", SHAPE)
     took = 1538 * 8 / MBPS          # us
     full = frame(payload=bytes(1500 - 52))

@@ -189,7 +189,7 @@ CALM = {
     "net.ipv4.icmp_ratemask": 0, "net.ipv6.icmp.ratelimit": 0,
     "net.ipv4.tcp_no_metrics_save": 1, "net.ipv4.tcp_syncookies": 0,
     "net.ipv4.tcp_comp_sack_nr": 0,
-    # The memory that segments take in the receive buffer: it is smaller if TCP copies a segment that is shared.
+    # The memory of segments in the receive buffer: the memory is smaller if TCP copies a shared segment.
     "net.ipv4.tcp_rmem": "4096 16777216 16777216",
     # hpcc requests ECN with any value of this sysctl.
     "net.ipv4.tcp_ecn": 1,
@@ -228,7 +228,7 @@ RULES = "\ntable inet count {\n" + "".join(
 
 
 class Host:
-    """A namespace with two TUN devices; on the second one GRO may merge packets."""
+    """A namespace with two TUN devices; on the second device GRO may merge packets."""
 
     def __init__(self, ours, joins):
         # W_init fits into TCP's own first window. Otherwise a receiver would enlarge that window (receive.py).

@@ -174,7 +174,7 @@ def test_identity():
 
 
 def test_tags_in_tags():
-    """The dissector ends for any number of CSIG tags in a row, with or without VLAN tags in between."""
+    """The dissector terminates for any number of CSIG tags in a row, with or without VLAN tags between them."""
     tag, vlan = b"\x88\xb5\0\0", b"\x81\0\0\5"
     fields = ["csig.type", "_ws.expert.message"]
     for tags in tag, tag * 2, tag * 300, (vlan + tag) * 300:

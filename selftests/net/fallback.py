@@ -22,7 +22,7 @@ SLOW_MBPS = 10
 
 
 class Hidden(Path):
-    """A path whose first switch stamps; the second one is slow and does not stamp. It needs virtual time."""
+    """A path whose first switch stamps; the second switch is slow and does not stamp. The path needs virtual time."""
 
     def __init__(self, packets, mbps=SLOW_MBPS, delay="20us", **how):
         need_virtual_time()
@@ -106,7 +106,7 @@ def test_return_is_slow():
         expect_in("R T", paced(flow), *[part * min(2 * found[-1], W_INIT) for part in (0.99, 1.01)])
     expect_in(f"rounds to W_init, of {found}", len(found), 4, 7)
     expect_in("R T / W", paced(flow) / W_INIT, 0.99, 1.01)
-    # After that the draft's window law is back: some additive steps, then one jump to W_init.
+    # After that W follows the draft's window law again: some additive steps, then one jump to W_init.
     settle(flow, link, 10000)
     found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(9)]
     expect(f"W, of {found}", found[-1], W_INIT)
@@ -134,7 +134,7 @@ def test_slow_start_of_a_full_link():
     for step in range(1, 6):
         flow.read_all(2e-9 * T_NS)
         flow.echo(link.step(9000, 1.0, 3.0), ack=(unacked + step * mss) & 0xffffffff)
-        if step > 1:        # the record before the RTO is too old to be a baseline for the first one
+        if step > 1:        # the record before the RTO is too old to be a baseline for the first record
             expect_in("R T / W", paced(flow) / flow.flow()["W"], 0.87, 1.13)
 
 

@@ -305,7 +305,7 @@ def flood(path, nr):
 
 
 def test_syn_cookies():
-    """A flooded listener answers with SYN cookies: new connections run classic, older ones keep telemetry."""
+    """A flooded listener answers with SYN cookies: new connections run classic, older connections keep telemetry."""
     for cc in CCS:
         path = Routed(cc=cc)
         path.switches[0].ip("route add blackhole 10.66.0.0/16")

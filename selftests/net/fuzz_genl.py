@@ -23,7 +23,7 @@ ENDS = "laddr", "raddr", "lport", "rport"
 
 
 class Fuzzer:
-    """Flows that stay, and a socket that sends requests about them."""
+    """Flows that stay, and a socket that sends requests about these flows."""
 
     def __init__(self):
         self.rng = random.Random(SEED)

@@ -108,7 +108,7 @@ class Port:
 
 
 def port_pair(**how):
-    """Return a namespace with a cable to another one, and a Port there."""
+    """Return a namespace with a cable to another namespace, and a Port there."""
     tx, rx = Netns(), Netns()
     tx.ip(f"link add v0 type veth peer name v0 netns {rx.path}", "link set v0 up")
     rx.ip("link set v0 up")
@@ -201,7 +201,7 @@ def test_size_tables():
 
 
 def test_clsact():
-    """Requests for hpcc in the place of clsact, beside it, and with filter blocks that do not exist, do no harm."""
+    """Requests for hpcc in the place of clsact, beside clsact, and with missing filter blocks, cause no errors."""
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 7), 0
     for _ in range(MESSAGES // 3):

@@ -29,7 +29,7 @@ SLOW = "1mbit" if watches_itself() and not virtual_time() else "20mbit"
 MARKING = f"rate {'10gbit' if virtual_time() else SLOW} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
 # Number of runs of the program. Each run gets an equal share of all packets. host() starts two
-# programs, and each of them gets half of a share.
+# programs, and each program gets half of a share.
 SHARES = 12
 turn = 0
 
@@ -146,8 +146,8 @@ class Ways:
 def through(kind, how, *options, above=""):
     """Send one share of all packets through a port, and check its counters."""
     ways = Ways(kind, how, above)
-    # A TUN device leaves checksums and GSO to the receiver behind the port, which may produce
-    # packets that were not valid ones at the port.
+    # A TUN device leaves checksums and GSO to the receiver behind the port, which may then produce
+    # packets that were invalid at the port.
     got = ways.run(PACKETS // SHARES, *([] if kind == "tun" else ["--offload"]), *options)
     stats = ways.stats()
     port = stats["hpcc"]

@@ -128,7 +128,7 @@ def test_set_after_handshake():
 
 
 def test_loopback():
-    """Both ends are in one namespace: the handshake table has an entry for each of them."""
+    """Both ends are in one namespace: the handshake table has an entry for each end."""
     ns = Netns()
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     listener = ns.listen("127.0.0.1")
@@ -359,7 +359,7 @@ def test_forged_synack():
 
 
 def syns_at(peer, offsets, ours):
-    """Send SYNs with other sequence numbers than the first one, and discard the answers."""
+    """Send SYNs with other sequence numbers than the first SYN, and discard the answers."""
     for off in offsets:
         peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(ours))
     peer.read_all(0.001)
@@ -574,7 +574,7 @@ def test_there_and_back():
 
 
 def test_back_too_late():
-    """The agreement is forgotten 180 s after the socket left hpcc: then hpcc means its classic response."""
+    """The agreement ends 180 s after the socket left hpcc: after that hpcc means its classic response."""
     need_virtual_time()
     for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
         peer = Peer().connected()

@@ -280,7 +280,7 @@ def test_namespace_goes():
 
 
 def test_to_itself():
-    """Both ends of a connection within one host are shown as flows, each of them once."""
+    """Both ends of a connection within one host are shown as flows, each end once."""
     pair = Pair()
     listener = pair.listen()
     want = sorted(end.getsockname()[1] for end in meet(pair.s.socket(), listener))
@@ -442,7 +442,7 @@ def test_top_widths():
 
 
 def test_top_without_its_terminal():
-    """The command "top" ends when its terminal is gone, even if it gets no signal."""
+    """The command "top" ends after its terminal is closed, even if it gets no signal."""
     Screen.need_terminals()
     ours, its = os.openpty()
     process = start(Netns(), "top", "--delay=0.1", stdin=its, stdout=its, start_new_session=True,

@@ -201,7 +201,7 @@ def test_port_writes():
 
 
 def test_port_counts_for_long():
-    """txBytes of a port with several queues does not jump after 2^51 ns, or 26 days: at 1 kbit/s a byte takes 8 ms."""
+    """txBytes of a port with several queues does not jump after 2^51 ns, or 26 days: at 1 kbit/s a byte needs 8 ms."""
     port = FramePort("")
     for ns in port.pair.c, port.pair.s:
         ns.ip("link set eth0 mtu 65535")

@@ -233,7 +233,7 @@ def test_joined():
 
 
 def test_without_name():
-    """A port with identify off writes no metadata: there are no partial records, and the TCP option takes over."""
+    """A port with identify off writes no metadata: there are no partial records, and the TCP option replaces INT."""
     path = carrier_path("int")
     path.change(1, "hpcc identify off")
     falls_back(path, "int", "ignored")
@@ -270,7 +270,9 @@ def garbled(packet):
 
 
 def test_middleboxes():
-    """Whatever a middlebox does to INT, the data arrive; if no readable INT arrives, the TCP option takes over."""
+    """The data arrive after any change of INT by a middlebox; if no readable INT arrives, the TCP option replaces
+    INT.
+    """
     for version, become, taken in ((4, dropped, False), (4, bleached, True), (6, bleached, True),
                                    (4, stripped, False), (6, stripped, False), (4, twice, True),
                                    (6, garbled, False)):
@@ -317,7 +319,7 @@ def test_port_writes():
             later = HOP.unpack_from(second, at + 16)
             expect_in("time", later[4] - ts, (len(first) + 24) * 8, 10 ** 9)
             # the time that the link spent on the first frame, with its metadata, as a share of the
-            # time in between
+            # time between both frames
             busy = (len(first) + 24) * 8
             expect_in("utilization", later[5], busy * ONE // (later[4] - ts) - ONE // 10 ** 6 - 2,
                       busy * ONE // (later[4] - ts) + ONE // 10 ** 6 + 2)

@@ -170,7 +170,7 @@ def memory():
 
 
 def test_links_read_while_they_change():
-    """Links that stay are returned once, although others are added and deleted between the parts of an answer."""
+    """Links that stay are returned once, although other links are added and deleted between the parts of an answer."""
     ns = Pair(6).c
     staying = [(2 * node, 1, BPS, 1) for node in range(3000)]
     set_links(ns, *staying)
@@ -358,7 +358,7 @@ def test_mixed_in():
         what = f"{peer.header.hex()} beside {records} of {hops}"
         expect(f"{counter} of {what}", moved(peer.ns, before, "ioam_"), {counter: 1} if counter else {})
         found = set()
-        for turn in range(5):           # an echo has at most 3 records, and one beside a request
+        for turn in range(5):           # an echo has at most 3 records, or 1 beside a request
             if turn:
                 peer.sock.send(b"y")
             segs = peer.read_all(0.05)

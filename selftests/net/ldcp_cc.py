@@ -144,7 +144,7 @@ def gaps(flow, marks, rtt_s=0.0002, patience_s=0.5):
 
 
 def at_gamma(**ldcp):
-    """Return a flow whose cw stays at 1/4 while it is marked. It needs virtual time."""
+    """Return a flow whose cw stays at 1/4 while the flow is marked. This needs virtual time."""
     need_virtual_time()
     flow = LdcpFlow(ldcp=ldcp).busy()
     flow.below(1)
@@ -581,7 +581,7 @@ def test_reno_is_not_paced():
 
 
 def test_echo_after_fallback():
-    """A connection that fell back for its own losses continues to echo CE per packet."""
+    """A connection that fell back because of its own losses continues to echo CE per packet."""
     flow = LdcpFlow(initcwnd=60).busy()
     for _ in range(2):
         round_of_loss(flow)
@@ -668,7 +668,7 @@ def test_leaving():
 
 
 def test_leaving_below_one():
-    """The departure time of a long tick does not hold back the next congestion control."""
+    """The departure time of a long tick does not delay the next congestion control."""
     flow = to_half(base_rtt_ns=1000000000)
     expect("cw", flow.cw(), 0.5)
     until_it_waits(flow)

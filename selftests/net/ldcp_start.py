@@ -82,7 +82,9 @@ def test_iw_of_the_device():
 
 
 def test_bounded_by_the_receiver():
-    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment that fits stays ECT."""
+    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment within this window
+    stays ECT.
+    """
     ecn = sent(start(1000), 1000)
     expect("segments, last", (len(ecn), ecn[-1:]), (65535 // MSS, [ECT0]))
 

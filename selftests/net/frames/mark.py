@@ -187,7 +187,7 @@ def ip_cases():
     yield "only a header", eth(ip4(b""))
     yield "only a header 6", eth(ip6(b"", proto=59))
     yield "later lengths wrong", eth(ip4(bytes(20), total=500))
-    # The other bits of the field stay unchanged: here they are all ones.
+    # The other bits of the field stay unchanged: here all of these bits are 1.
     yield "IPv4 DSCP", eth(ip4(seg4(), tos=0xfc))
     yield "IPv6 class and label", eth(ip6(seg6(), tos=0xfc, label=0xfffff))
 

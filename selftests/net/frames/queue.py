@@ -26,7 +26,7 @@ def print_arrivals(wire, sent_frames):
 
 
 def group_burst(wire, count, size):
-    """Send frames back to back, and print when each of them arrives."""
+    """Send frames back to back, and print when each frame arrives."""
     warm_up(wire)
     burst = numbered(count, size)
     for frame in burst:
