@@ -103,7 +103,7 @@ class Liar:
 
 def lied_to(name, lie, version=4, nbytes=NBYTES):
     """Send to a lying receiver. Return goodput, path and client. With random lies each segment carries a request,
-    because the mean of few samples varies much; with maxStage 0 each short one among random queues would multiply W.
+    because the mean of few samples varies much; with maxStage 0 each short queue among random queues would multiply W.
     """
     path = BoxPath(version, change=Liar(lie), host_mbps=2 * MBPS,
                    **({"sample": 0, "max_stage": 5} if "random" in name else {}))

@@ -384,7 +384,7 @@ def test_events():
 
 
 def test_flood():
-    """A peer that changes the link with each echo causes a few events per second; the others are counted."""
+    """A peer that changes the link with each echo causes a few events per second; other events are counted."""
     flow = Flow()
     family = Family(flow.ns, "hpcc")
     family.listen("events")

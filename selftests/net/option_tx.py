@@ -95,7 +95,7 @@ def test_both_ways():
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         records = [record(hop, 100 * hop, hop, 10 * hop, hop) for hop in (1, 2, 3)]
         for turn in 0, 1, 2, 0, 1:
-            # this request replaces the rest of the last one
+            # this request replaces the rest of the previous request
             peer.send(option(FORWARD, records, 5, 3), b"x" * 100)
             peer.sock.send(bytes(100))
             seg = peer.take()
@@ -236,7 +236,7 @@ def test_identify_until_all_answer():
 
 
 def test_sack_blocks():
-    """An echo has the records for which SACK leaves space; the others follow in the next one."""
+    """An echo has the records for which SACK leaves space; the other records follow in the next echo."""
     records = [record(1, 10, 1, 5), record(2, 20, 1, 90), record(3, 30, 1, 40)]
     for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
                                      (False, 2, 2), (False, 3, 1), (False, 4, 0)):

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/pace.c: the size of bursts and the departure times of segments, and limits that others set."""
+"""kmod/common/pace.c: the size of bursts, the departure times of segments, and limits set by applications or
+devices.
+"""
 
 import itertools
 import socket
@@ -195,7 +197,7 @@ def set_all(ends, *names):
 
 
 def send_all(ends, nbytes, names=()):
-    """Send on all connections at once, and set one congestion control after the other meanwhile."""
+    """Send on all connections at once, and change their congestion control during the transfer."""
     names = itertools.cycle(names)
     transfer(*((client, server, pattern(nbytes)) for client, server in ends),
              each=lambda: set_all(ends, *itertools.islice(names, 1)))

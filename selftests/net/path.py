@@ -32,7 +32,7 @@ def whole_way(version):
     expect("links", path.a.links(client), {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
     # 1420 or 1400 of 1538 bytes on the wire are payload
     expect_rate("goodput", goodput, 0.85 * 0.95 * 500, 0.925 * 0.99 * 500)
-    # W is a few packets, and U varies by the share of one of them
+    # W is a few packets, and U varies by the share of one packet
     if virtual_time():
         expect_in("U", statistics.median(flow["U_permille"] for flow in flows), 850, 1000)
         expect_in("W / BT", statistics.median(flow["W"] for flow in flows) / (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
@@ -84,7 +84,7 @@ def test_bottleneck_moves():
 
 
 def test_path_changes():
-    """Another switch takes over a hop: the flow notices it, requests its identity, and continues."""
+    """Another switch replaces a hop: the flow detects this, requests the new identity, and continues."""
     path = Path()
     path.a.ask()
     client, server = path.connect()
@@ -245,7 +245,7 @@ def test_now_and_then():
 
 
 def test_only_one_switch_stamps():
-    """One switch on the path does not stamp: the flow uses the records of the other one."""
+    """One switch on the path does not stamp: the flow uses the records of the other switch."""
     path = Path()
     path.switches[0].tc("qdisc replace dev right root pfifo limit 1000")
     path.a.ask()

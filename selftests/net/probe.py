@@ -82,7 +82,7 @@ def test_long_path_of_small_windows():
 
 
 def test_both_ways_under_loss():
-    """Neither end takes a probe or an answer for a duplicate ACK: only lost segments are retransmitted."""
+    """No end counts a probe or an answer as a duplicate ACK: only lost segments are retransmitted."""
     need_virtual_time()
     again, dropped = {}, {}
     for loss in 0, 1:

@@ -32,7 +32,7 @@ def requester(caps=BOTH):
 
 
 def echo_of(peer, *requests):
-    """Send requests, the last one with PROMPT. Return the sorted words of the echo."""
+    """Send requests, the last request with PROMPT. Return the sorted words of the echo."""
     for at, (records, hops, phase) in enumerate(requests, 1):
         flags = phase | (PROMPT if at == len(requests) else 0)
         peer.send(option(FORWARD, records, 12, hops, flags), b"x" * 100)

@@ -150,7 +150,7 @@ def test_late_ack():
 
 
 def test_slow_stranger():
-    """A peer that takes a second to answer the SYN does not make the receiver count flows that ended long ago."""
+    """If a peer answers the SYN after a second, the receiver does not count flows that ended long ago."""
     need_virtual_time()
     peer = Receiver(base_rtt_ns=0)
     ports = [7001, 7002, 7003, 7004]
@@ -335,8 +335,8 @@ class Lie:
 
 def test_lies():
     """The receiver of the first of three flows lies about N. With N = 1 that flow has three times the W_ai and the
-    share of the others. With N = 65534 it has less than the others, and so has the flow of a receiver that alternates
-    between both values, with the draft's maxStage. The link stays busy, and W within its bounds.
+    share of the others. With N = 65534 the flow has less than the others; so has the flow of a receiver that
+    alternates between both values, with the draft's maxStage. The link stays busy, and W within its bounds.
     """
     need_virtual_time()
     for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):

@@ -101,7 +101,7 @@ def test_ends_with_the_round_trip():
     flow.echo(link.step(200, 1.0, 3))
     near("Wc", flow.flow()["Wc"], W_INIT * ETA / 4, 0.05)
     flow.run()
-    # these data left before Wc was divided: a response to them is too old
+    # these data left before Wc was divided: a response to these data is too old
     before = flow.flow()
     flow.before = flow.ns.counters()
     flow.respond(response(9), data=flow.end - MSS)

@@ -32,7 +32,7 @@ def refused(ns, what, number, message, how="set", **values):
 # This test is the first because connections of other tests would still use the module.
 
 def test_namespace_ends():
-    """A table ends with its namespace and with the module; a new one is empty."""
+    """A table ends with its namespace and with the module; a new table is empty."""
     full = [f"10.{i}.0.0/16 1 1" for i in range(100)]
     for _ in range(50):
         ns = Netns()

@@ -55,7 +55,7 @@ def parts(segments):
 # This test is the first because connections of other tests would still use the module.
 
 def test_receiver_unloads():
-    """A receiver that computes W holds the modules only by its connections: after these have left, unloading works."""
+    """A receiver that computes W holds the modules only while its connections run hpcc: after that, unloading works."""
     path = Path(**BY_RECEIVER)
     listener = path.b.listen(path.addr[1])
     client, server = meet(path.a.socket(), listener)
@@ -465,7 +465,7 @@ def test_answer():
 
 
 def test_same_id():
-    """Different parameters with the same id are new ones: the sender may have restarted."""
+    """Different parameters with the same id are new parameters: the sender may have restarted."""
     peer = Receiver(parameters(W=0.5))
     expect("T", peer.answer_to(T=2 * T_NS, W=0.25), [(1, 0.25)])
     expect("W_ai", peer.answer_to(T=2 * T_NS, W=0.75, W_ai=0.001), [(1, 0.75)])

@@ -64,7 +64,7 @@ test_above()
 	after nostamp "stamp above" "False -"
 }
 
-# The carriers that a port stamps: only the TCP option, unless the user selects others.
+# The carriers that a port stamps: only the TCP option, unless the user selects other carriers.
 test_carriers()
 {
 	port stamp tcp,ioam above 20kb
@@ -302,8 +302,8 @@ test_limit_without_rate()
 	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 20
 }
 
-# Packets in flight are not part of the queue, but a fast link with a long delay holds
-# many of them, and a small packet uses more memory than its length.
+# Packets in flight are not part of the queue, but a fast link with a long delay holds many packets,
+# and a small packet uses more memory than its length.
 test_memory()
 {
 	local size held

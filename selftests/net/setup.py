@@ -101,7 +101,7 @@ def test_loaded_by_a_route_beside_namespaces():
 
 
 def test_before_setup():
-    """Connections that begin before a module is set up run classic until they end; later ones do not."""
+    """Connections that begin before a module is set up run classic until they end; later connections do not."""
     for cc, classic, path in MODULES:
         pair = Pair(cc=("reno", "reno"))
         pair.c.sysctl("net.ipv4.tcp_ecn", 1)

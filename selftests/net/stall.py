@@ -17,7 +17,7 @@ MBPS = 1, 10, 100, 1000, 10000, 100000
 DELAYS = "0us", "10us", "100us", "5ms"
 KNOBS = tuple({"sample": sample, "carry": carry} for sample, carry in itertools.product((1, 2, 8), (0, 1)))
 # The window law uses 95 % of a link. Options take a part of each segment, and probes a part of the
-# link: one per 8 segments at most.
+# link: at most one probe per 8 segments.
 ETA = 0.95
 OPTION_BYTES = 28
 PROBE_BYTES = 140
@@ -88,7 +88,7 @@ def test_transfers():
         got = transferred(pair, 20000 + port, "hpcc", nbytes)
         print(f"# {mtu} bytes, {mbps} Mb/s, {delay}, {knobs}: {got[0]:.1f} of {cubic[case][0]:.1f} Mb/s, "
               f"{got[1]} ACKs delayed, with cubic {cubic[case][1]}")
-        # If the transmission of a segment takes longer than a delayed ACK, the link stays busy.
+        # If the transmission of a segment is longer than the timeout of a delayed ACK, the link stays busy.
         delays = mtu * 8 / mbps < DELAYED_US and got[1] > cubic[case][1]
         if got[0] < least * cubic[case][0] or delays:
             slow.append((*case, knobs, f"{got[0] / cubic[case][0]:.3f}", got[1] - cubic[case][1]))

@@ -47,7 +47,7 @@ same() { near "$1" "$2" || fail "$1 and $2 are of one port"; }
 other() { ! near "$1" "$2" || fail "$1 and $2 are related"; }
 
 # The offsets are not derived from the host's clock, from earlier traffic, or from another
-# port. A qdisc that replaces another one of the same port has the same offsets.
+# port. A qdisc that replaces another qdisc of the same port has the same offsets.
 test_offsets()
 {
 	local ts busy

@@ -339,8 +339,9 @@ PADDING = b"\0\0\1\4" + bytes(4)
 
 
 class Extended(Strange):
-    """The socket adds extension headers. Hosts segment their GSO packets themselves: when Linux 6.1 forwards one with
-    destination options, it takes bytes of the sequence number for the TCP header's length, and may drop the packet.
+    """The socket adds extension headers. Hosts segment their GSO packets themselves: when Linux 6.1 forwards a GSO
+    packet with destination options, it reads the TCP header's length from the sequence number, and may drop the
+    packet.
     """
 
     versions = (6,)
@@ -604,7 +605,7 @@ def flips(case, version, seconds):
     """Send data while two CPUs change the sockets of one end, on a before they connect. Return the bytes sent."""
     path = case(version)
     for ns in path.hosts:
-        for dev in "left", "right", "vrf0":     # so that the hook runs for each segment, not for 40 of them
+        for dev in "left", "right", "vrf0":     # so that the hook runs for each segment, not for 40 segments
             ns.run("ethtool", "-K", dev, "tso", "off", "gso", "off", check=False)
     children = []
     defer(end, children)
@@ -615,7 +616,7 @@ def flips(case, version, seconds):
         pairs = path.open("hpcc", 4, lambda clients: children.append(flip(clients, 0)))
         children.append(flip([server for _, server in pairs], 1))
         for _ in range(4):
-            # Two connections carry data in both directions; on two others one end sends ACKs only.
+            # Two connections carry data in both directions; on two other connections one end sends only ACKs.
             transfer(*[(client, server, pattern(size, i)) for i, (client, server) in enumerate(pairs[:3])],
                      *[(server, client, pattern(size, 9 + i)) for i, (client, server) in enumerate(pairs[1:])],
                      timeout_s=300)

@@ -214,7 +214,7 @@ def test_nothing_is_left():
 
 
 def test_reloads():
-    """Modules are loaded and unloaded under eight connections, which use them in between."""
+    """Modules are loaded and unloaded under eight connections, which use the modules between reloads."""
     pair = Pair(cc=("cubic", "cubic"), qdisc=PORT)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(8)]

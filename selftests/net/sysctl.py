@@ -101,7 +101,7 @@ def test_message_of_a_descriptor():
 
 
 def test_per_namespace():
-    """A parameter that is set in one namespace keeps its default in all others, older and newer."""
+    """A parameter that is set in one namespace keeps its default in all other namespaces, older and newer."""
     before, ns = Netns(), Netns()
     for path, _, _, default, low, high, _ in parameters.each():
         ns.sysctl(path, high if high != default else low)

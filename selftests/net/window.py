@@ -91,7 +91,7 @@ def test_window_of_a_few_segments_returns():
 
 
 def test_stays_within_bounds():
-    """On a link that is always full W is W_min, and on one that is always idle it is W_max."""
+    """On a link that is always full W is W_min, and on a link that is always idle W is W_max."""
     flow, link = Flow(), Link()
     for _ in range(7):
         now = flow.round(link.step(9000, 1.0, 500.0))
@@ -232,7 +232,9 @@ def test_ip_options_after_accept():
 
 
 def test_frag_needed_after_leaving():
-    """A router reports a smaller MTU to a socket that has left hpcc: TCP at once retransmits what was too long."""
+    """A router reports a smaller MTU to a socket that has left hpcc: TCP at once retransmits segments that were
+    too long.
+    """
     flow = Flow()
     sent = flow.run()
     expect("segments", len(sent) > 1, True)
@@ -277,8 +279,8 @@ ROOM = {
 
 
 def room_left(pair, address, version, slots, turns):
-    """Apply the turns to a connection that began under hpcc, and to one that never ran it: at the end both have the
-    same MSS.
+    """Apply the turns to a connection that began with hpcc, and to a connection that never ran hpcc: both MSS end
+    equal.
     """
     pair.c.sysctl("net.hpcc.slots", slots)
     listener = pair.s.socket(version)
@@ -310,7 +312,9 @@ def room_left(pair, address, version, slots, turns):
 
 
 def test_room_in_any_order():
-    """Options and congestion controls are set in random order, with and without an ACK in between: the MSS is right."""
+    """Options and congestion controls are set in random order, with and without an ACK between them: the MSS is
+    correct.
+    """
     rng = random.Random(5)
     for address in "10.0.0.2", "::ffff:10.0.0.2", "fd00::2":
         version = 6 if ":" in address else 4

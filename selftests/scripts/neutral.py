@@ -99,7 +99,7 @@ class Switched(Pair):
 
 
 def one_after_the_other(pair, cc, count, nbytes):
-    """Transfer data over connections that start 2 ms apart, while the earlier ones send."""
+    """Transfer data over connections that start 2 ms apart, while earlier connections send."""
     listener = pair.listen(cc=cc)
     ways = []
     for i in range(count):

@@ -173,7 +173,7 @@ in_range()
 	done
 }
 
-# lacks OPTION...: for a kernel without these options, the error names all of them
+# lacks OPTION...: for a kernel without these options, the error names all these options
 lacks()
 {
 	refused "hpcc: kernel 6[^ ]* was configured without $*\." modules_for "${@/%/=}"

@@ -10,7 +10,7 @@ HERE=$(dirname "$(readlink -f "$0")")
 LINE='[   12.345678] =================================================================='
 
 # Print the messages that races.awk prints, without times. Change "BUG: " and "WARNING: ",
-# because scripts/check would take them for messages of this test's own kernel.
+# because scripts/check would report these words as messages of this test's own kernel.
 kept()
 {
 	awk -f "$HERE/../../scripts/vm/races.awk" | sed -E 's/^\[[^]]*\] //; s/BUG: /bug /; s/WARNING: /warning /'

@@ -183,7 +183,7 @@ veth
 refused"
 }
 
-# script NAME LINES: create a test script with two results; LINES print the second one
+# script NAME LINES: create a test script with two results; LINES print the second result
 script()
 {
 	printf '#!/bin/bash\necho "KTAP version 1"\necho 1..2\necho "ok 1 - first"\n%s\n' "$2" > "$WORK/$1"

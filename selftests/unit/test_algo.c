@@ -139,7 +139,7 @@ TEST(find_bottleneck__since_it_is_the_most_loaded)
 		    a.L[2].bottleneck_since == 0);
 	hpcc_find_bottleneck(&a, 9);
 	assert_int_equal(a.L[1].bottleneck_since, 7);
-	/* if two links have the same u', the first one is the bottleneck */
+	/* if two links have the same u', the first link is the bottleneck */
 	a.L[0].u_q24 = ONE;
 	hpcc_find_bottleneck(&a, 11);
 	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);

@@ -88,7 +88,7 @@ TEST(measure_quiet__first_record_measures)
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 3000000, 4000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE + ONE / 4);
 	assert_int_equal(a.L[0].quiet, 0);
-	/* the next record is measured against this one */
+	/* the next record is compared with this record */
 	assert_int_equal(ack(T_NS, T_NS / 2, 0, 5000000, 6000000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.U_q24, ONE / 2);
 	/* when the hop becomes quiet again, its u' starts at eta */

@@ -288,7 +288,7 @@ TEST(captures__ioam)
 	add();			/* behind one switch */
 	stamp_of(3);
 	fill(&nodes[1]);
-	add();			/* behind a switch that stamps, and a second one */
+	add();			/* behind a switch that stamps, and a second switch */
 	preallocated(1);
 	fill(&nodes[0]);
 	fill(&nodes[1]);

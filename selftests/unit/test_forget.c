@@ -9,7 +9,7 @@
 
 #define LIVE	1000
 
-/* The kernel reports LIVE flows, with cookies from this one on. */
+/* The kernel reports LIVE flows, with cookies from this number on. */
 static u64 first_cookie;
 static u32 dumps, dump_us;	/* number of these reports, and time of one report */
 

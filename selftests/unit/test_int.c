@@ -81,7 +81,7 @@ TEST(push__bytes)
 	assert_int_equal(k.p[40], 0xaa);
 }
 
-/* All other requested fields are all ones, also fields of reserved instructions. */
+/* In all other requested fields all bits are 1, also fields of reserved instructions. */
 TEST(push__other_instructions)
 {
 	static const u32 expected[19] = {

@@ -256,7 +256,7 @@ TEST(nodes__refused)
 		assert_int_equal(hpcc_ioam_nodes(&cases[i].t), cases[i].want);
 }
 
-/* Both counters wrap in between: the record's differences equal the link's differences. */
+/* Both counters wrap between two records: the record's differences equal the link's differences. */
 TEST(record__wraps)
 {
 	struct hpcc_record a, b;
@@ -330,7 +330,7 @@ TEST(record__too_old)
 	assert_int_not_equal(record(GBIT_100 / 100).tag, tag);
 }
 
-/* A path that changes and changes back in between two ACKs. */
+/* A path that changes and changes back between two ACKs. */
 TEST(record__back_again)
 {
 	u8 tag = record(GBIT_100).tag;

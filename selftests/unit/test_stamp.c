@@ -91,7 +91,7 @@ static void build(const struct shape *s)
 
 		b.p[b.ip] = 0x60;
 		put_unaligned_be16(l3 - 40, b.p + b.ip + 4);
-		/* Each header has 8 bytes; the last one also has all remaining bytes. */
+		/* Each header has 8 bytes; the last header also has all remaining bytes. */
 		for (u32 i = 0; i < s->extra / 8 && i < ARRAY_SIZE(ext); i++, hdr += 8) {
 			*next = ext[i];
 			next = hdr;

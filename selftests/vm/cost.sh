@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Count the instructions for a packet in the qdisc hpcc, and in fq_codel for comparison.
-# cost/hpcc_cost.c measures them in a guest whose CPU takes a nanosecond for each
+# cost/hpcc_cost.c measures the instructions in a guest whose CPU takes a nanosecond for each
 # instruction (scripts/vm/run.sh --icount). This script runs on the host;
 # "make check-cost" calls it.
 set -uo pipefail

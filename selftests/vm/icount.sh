@@ -50,7 +50,7 @@ main()
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
-	# Use a copy of the files: an edit between the two runs would change the second one.
+	# Use a copy of the files: an edit between the two runs would change the second run.
 	mkdir "$WORK/tree"
 	cp -r "$TOP/scripts" "$TOP/selftests" "$WORK/tree"
 	cd "$WORK/tree" || exit 1

@@ -124,7 +124,7 @@ static uint64_t listen_to(struct maker *m, int fd)
 
 int live_main(struct maker *m, const struct options *o)
 {
-	/* In virtual time other programs run only while this one waits. */
+	/* In virtual time other programs run only while this program waits. */
 	const struct timespec pause = { .tv_nsec = 200000 };
 	uint64_t done = 0, sent = 0, seen = 0;
 	uint32_t known = 0;

@@ -196,8 +196,8 @@ static uint32_t make_ipv4(struct maker *m, struct draft *d)
 }
 
 /* Write an IOAM option of a hop-by-hop header: either kind of trace, with or without nodes. Most
- * options are valid. The others have a false length or field, or their first node contains the
- * start of another option.
+ * options are valid. Other options have a false length or field, or their first node contains
+ * the start of another option.
  */
 static uint32_t make_ioam(struct rng *rng, uint8_t *p)
 {

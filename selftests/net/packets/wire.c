@@ -300,7 +300,7 @@ static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number, ui
 	return sent;
 }
 
-/* Send frames to a port that has no room for all of them. Only its counters are compared. */
+/* Send frames to a port that has no space for all frames. Compare only the port's counters. */
 static int lossy_main(struct maker *m, const struct options *o)
 {
 	uint64_t done = 0, taken = 0, dropped = 0, arrived = 0;

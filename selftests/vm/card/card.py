@@ -122,7 +122,7 @@ def loads(segments):
 
 
 def check_tx(segments, in_order):
-    """Between two records tx grows by the transmission time of the packets sent in between. The
+    """Between two records tx grows by the transmission time of the packets sent between these records. The
     growth is never less than the transmission time of the packets that arrived. The growth is
     larger if packets were lost: QEMU drops packets if it does not process them in time. If packets
     overtake each other, only the sum is checked.
@@ -157,7 +157,7 @@ def through(driver, mtu=1500, limit=0, queues=1):
     expect("segments beyond the MTU", [seg.total for seg in segments if seg.total > mtu], [])
     expect("hops, mode", (path.a.flow()["hops"], get_cc(client)), (1, "hpcc"))
     # Packets of two queues overtake each other while the host does not run one of the CPUs.
-    # Some packets that arrive through virtio also overtake others.
+    # Some packets that arrive through virtio also overtake other packets.
     in_order = path.queues == 1 and driver != "virtio_net"
     records = check_tx(segments, in_order)
     counters, sums = path.a.counters(), path.sums()
@@ -185,7 +185,7 @@ def test_one_queue():
 
 
 def test_byte_queue_limits():
-    """The driver takes at most two packets: all others wait in the qdisc, and qlen counts them."""
+    """The driver takes at most two packets: all other packets wait in the qdisc, and qlen counts these packets."""
     path, records = through("e1000e", limit=3000)
     expect_in("limit", int(path.byte_limit("limit")), 1, 3000)
     expect_in("longest queue", max(rec[2] for rec in records), 1514 * 8, 10 ** 9)
