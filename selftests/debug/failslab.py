@@ -328,7 +328,7 @@ def test_handshake():
 
 
 def test_ldcp_needs_nothing():
-    """ldcp allocates nothing for a connection or a packet."""
+    """ldcp allocates no memory for a connection or a packet."""
     path = Path(switches=1, cc=("ldcp", "ldcp"))
     for module in "tcp_ldcp", "hpcc_common":
         faults = Faults(module, times=1000)

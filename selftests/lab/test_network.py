@@ -83,7 +83,9 @@ class Shapes(unittest.TestCase):
                      link={"t0-a2": {"rate": "1Gbit"}})
 
     def test_unlike_ways(self):
-        """T is the longest round trip of the shortest paths. The time of a flow alone is for the fastest path."""
+        """T is the longest round trip of the shortest paths. The time of a flow alone in the network follows from
+        the fastest path.
+        """
         shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
         net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
         even = tree(topology=shape)

@@ -53,7 +53,7 @@ class Case(unittests.Case):
 class Guest(Case):
     """Root in a guest mounts the host's file system, and finds no files there."""
 
-    # Not fsconfig(), for which hostfs of Linux 6.12 has another option.
+    # Do not use fsconfig(), because hostfs of Linux 6.12 has another option for it.
     HOST = "mkdir /tmp/host && LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs none /tmp/host -o / && cd /tmp/host && "
 
     def test_reads_nothing(self):

@@ -231,7 +231,7 @@ def mode_hops(ns):
 
 
 def utilization(path, ends, nbytes, node=1):
-    """Send data. Return the rate of a switch's port in the meantime, as a share of MBPS."""
+    """Send data. Return the rate of a switch's port during the transfer, as a share of MBPS."""
     before, start = path.port(node)["bytes"], time.monotonic()
     transfer((*ends, pattern(nbytes)))
     return (path.port(node)["bytes"] - before) * 8 / (time.monotonic() - start) / (MBPS * 1000000)

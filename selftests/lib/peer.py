@@ -519,13 +519,13 @@ def rounds(count, flow, link, *load):
 
 
 def measured(count, *load, **how):
-    """Return a flow after such round trips, its link, and what rounds() returns."""
+    """Return a flow after rounds(), its link, and the result of rounds()."""
     flow, link = Flow(**how), Link()
     return flow, link, rounds(count, flow, link, *load)
 
 
 def narrowed(below, **how):
-    """Return a flow whose W a queue has reduced below a value, its link, and the flow's state."""
+    """Reduce W of a flow below a value by a queue. Return the flow, its link, and the flow's state."""
     flow, link, _ = measured(1, 1.0, 1.0, **how)
     return flow, link, settle(flow, link, below)
 

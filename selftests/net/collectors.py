@@ -25,7 +25,7 @@ from lib.requests import Netlink
 # A port of 1 kbit/s: a frame with its overhead of 24 bytes occupies the link for 0.7 s.
 PORT = "hpcc rate 1kbit limit 1538"
 FRAMES, SIZE = 30, 60
-# The limit has room for this many frames; one more is on the link.
+# The limit has space for this many frames; another frame is on the link.
 HELD = 1538 // (SIZE + 24) + 1
 FLENT = "/usr/share/flent"
 EXPORTER = shutil.which("prometheus-node-exporter") or shutil.which("node_exporter")

@@ -109,7 +109,7 @@ class Ways:
 
     @staticmethod
     def wait_for_forwarding(ns):
-        """Wait until the ports of the bridge forward: they do so after the bridge has detected their carriers."""
+        """Wait until the ports of the bridge forward: this begins after the bridge has detected their carriers."""
         for _ in range(100):
             ports = json.loads(ns.run("ip", "-j", "-d", "link", "show", "master", "br0"))
             if {port["linkinfo"]["info_slave_data"]["state"] for port in ports} == {"forwarding"}:

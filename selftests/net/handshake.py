@@ -421,7 +421,7 @@ def test_strange_syns_allocate_only_if_hpcc_listens():
             peer.start_accept(ours)
         return (before - free_kb()) / len(peers)
 
-    for port in 5000, 5001:                 # allocates all else that a first SYN needs
+    for port in 5000, 5001:                 # allocates all other memory that a first SYN needs
         cost_kb(port, b"")
     expect_in("KB for a closed port", cost_kb(5001), -32, 32)
     expect_in("KB for a listener with cubic", cost_kb(5000), -32, 32)
@@ -521,7 +521,7 @@ def test_classic_sends_as_reno():
 
 
 def test_server_without_ecn():
-    """A connection without ECN that the peer opened sends no ECN-capable packets, though it has telemetry."""
+    """If the peer opens a connection without ECN, no packet is ECN-capable, although the connection has telemetry."""
     peer = Peer().listening()
     peer.accept()
     expect("congestion control", peer.cc(), "hpcc")

@@ -411,7 +411,7 @@ def test_lost_events():
     # hpccmon reports the number of lost events even if it is interrupted before it has read an event.
     unread.send_signal(signal.SIGINT)
     output, wrong = interrupt(unread, signal.SIGCONT)
-    # Only the first listener had room for the last change, and for an RTO before it.
+    # Only the first listener had room for the last change, and for an RTO before this change.
     unread = json.loads(output)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
     expect("unread", wrong, f"0 events shown, 0 left out by the kernel, {unread} lost\n")
@@ -602,7 +602,7 @@ def load_lines(ns, table, *lines, status=0):
 
 
 def test_tables():
-    """A new entry is shown; the output of show can be loaded; a refusal is reported with its reason."""
+    """A new entry is shown; the output of show can be loaded; the reason of a refusal is reported."""
     ns, other = Netns(), Netns()
     want = {"link": {}, "route": {}}
     for table, key, given, shown in (

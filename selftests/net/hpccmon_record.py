@@ -245,7 +245,7 @@ def test_plot_long():
 
 
 def test_plot_by_odd_names():
-    """No name of a recording makes hpccmon plot run a command or overwrite anything but a regular file."""
+    """For any name of a recording, hpccmon plot runs no command, and overwrites only regular files."""
     need_gnuplot()
     folder, ns = tempfile.mkdtemp(), Netns()
     names = "|touch ran;.csv", "a\nsystem 'touch ran'\n#.csv", "`touch ran`.csv", "~.csv", "it's.csv"

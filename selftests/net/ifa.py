@@ -218,7 +218,7 @@ def test_port_counts_for_long():
 
 
 def test_port_child():
-    """The residence time is the wait in hpcc's own queue; with a child it is 0, as the arrival is unknown."""
+    """The residence time is the wait in hpcc's own queue, and 0 with a child, because the arrival is unknown."""
     for child, waits in (None, True), ("pfifo", False):
         port, sent = FramePort("stamp ifa", "rate 10mbit delay 20us"), frame()
         if child:

@@ -264,7 +264,7 @@ def twice(packet):
 
 
 def garbled(packet):
-    """Replace INT with other bytes, as many as its length field can state."""
+    """Replace INT with as many other bytes as its length field can express."""
     packet.payload = packet.payload[:1] + b"\xff" * 1023
     return [packet]
 

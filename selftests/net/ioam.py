@@ -456,7 +456,9 @@ def segment(*slots, hops=0):
 
 
 def test_port_without_name():
-    """A port with identify off writes into the TCP option, or else sets the overflow flag of the trace."""
+    """A port with identify off writes into the TCP option, or without this option sets the overflow flag
+    of the trace.
+    """
     tcp = 14 + 40 + len(trace())
     port = FramePort("stamp tcp,ioam identify off", version=6)
     sent = frame(trace(), tcp=segment(bytes(8)))

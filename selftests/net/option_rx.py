@@ -622,7 +622,7 @@ def storm(version):
             flow = peer.flow()
             for name in "W", "Wc":
                 expect_in(name, flow[name], W_MIN, W_INIT)
-            # In classic mode, to which ignored records lead after some round trips, TCP sets the rate.
+            # Ignored records lead to classic mode after some round trips: then TCP sets the rate.
             if flow["mode"] == "telemetry":
                 expect_in("R", peer.rate(), 1, W_INIT / T_NS * 1.01e9)
                 looks += 1

@@ -272,7 +272,7 @@ def test_loss_and_reordering():
             ns.tc("qdisc add dev eth0 root netem delay 100us loss 3% reorder 98% gap 5 limit 9999")
         sniffer, (client, server) = Sniffer(pair.s), pair.connect(listener)
         seen = False
-        # In real time chance decides which of about 7 packets are lost.
+        # In real time it is random which packets are lost: about 7 in all.
         for _ in range(10):
             transfer((client, server, pattern(300000)), (server, client, pattern(200000, 5)))
             seen |= any(seg.option(5) for seg in sane_segments(sniffer) if not seg.flags & SYN)

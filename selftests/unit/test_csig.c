@@ -230,7 +230,9 @@ TEST(take__refused)
 	assert_memory_equal(&path, &was, sizeof(path));
 }
 
-/* u2 while there is no queue; u1 once u2 is full; u2 again when the queue has gone. */
+/* Request u2 while there is no queue, u1 when u2 is full, and u2 again after the queue has
+ * drained.
+ */
 TEST(take__chooses)
 {
 	struct hpcc_record last;

@@ -173,7 +173,9 @@ TEST(ack__busy_link_explains_four_windows)
 
 TEST(rto__is_some_packets)
 {
-	/* Losses of the packets in flight at an RTO, until all of them are acknowledged. */
+	/* Losses of the packets in flight at an RTO count only up to 4, until all these packets
+	 * are acknowledged.
+	 */
 	start(1);
 	w.snd_una = 1000;
 	hpcc_fallback_rto(&w.f, 2000);
