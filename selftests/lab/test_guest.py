@@ -308,7 +308,7 @@ class Guest(unittests.SharedCase):
         """--kernel host: the host is a guest with our modules loaded."""
         tree = runner._output([str(runner.UML / "build.sh")], "kernel")
         tools = runner._output([str(runner.UML / "modules.sh"), tree], "modules")
-        done = unittests.ran(self, RUN, "--tree", tree, "--rw", self.directory, "--ro", tools, "--module",
+        unittests.ran(self, RUN, "--tree", tree, "--rw", self.directory, "--ro", tools, "--module",
                              f"{tools}/sch_hpcc.ko", "--module", f"{tools}/tcp_hpcc.ko", "--env",
                              f"TC_LIB_DIR={tools}", "--env", f"HPCC_TRAFFIC={tools}/hpcc-traffic", "--env",
                              f"HPCC_NETWORK={tools}/hpcc-network", "python3", LAB, "run", str(self.file),

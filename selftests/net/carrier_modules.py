@@ -19,7 +19,7 @@ from lib.kernel import unload, users
 from lib.ktap import defer, each, expect, main
 from lib.net import Netns
 from lib.packet import ECHO, FORWARD, option
-from lib.path import (CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, mode_hops,
+from lib.path import (CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, mode_hops, moved,
                       set_links, set_routes)
 from lib.peer import SCALE
 from lib.tcp import pattern, set_cc, transfer

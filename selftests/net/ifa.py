@@ -9,7 +9,7 @@ from lib import tshark
 from lib.frameport import FramePort, ethernet, ip_packet, leave_unchanged
 from lib.ktap import expect, expect_in, main
 from lib.packet import ACK, CAP_PROBES, FIN, FORWARD, RST, SYN, csum, option, record, with_csum
-from lib.path import MBPS, take_carrier
+from lib.path import MBPS, moved, take_carrier
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import set_cc
 

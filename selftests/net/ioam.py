@@ -16,7 +16,7 @@ from lib.ktap import Skip, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import (ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, data_segments,
                         option, syn_option)
-from lib.path import (MBPS, carrier_path, delete_links, get_links, link, mode_hops, set_links,
+from lib.path import (MBPS, carrier_path, delete_links, get_links, link, mode_hops, moved, set_links,
                       take_carrier, utilization)
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.qdisc import NLA_F_NESTED, NLM_F_ACK, attr
