@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, with at least half of cubic's goodput."""
+"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, with at least half of cubic's goodput
+(ldcp on the worst path: a third).
+"""
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, main
