@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, with at least half of cubic's goodput
-(ldcp on the worst path: a third).
+"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive, in virtual time with at least half of
+cubic's goodput.
 """
 
 from lib.kernel import virtual_time
@@ -10,7 +10,7 @@ from lib.path import MBPS, Path
 from lib.tcp import goodput_mbps, pattern, transfer
 
 NBYTES = 1500000 if virtual_time() else 500000
-# The goodput of one connection depends on which packets are hit: the test compares means of ROUNDS connections.
+# The goodput of one connection depends on which packets are hit: the test compares means of several connections.
 ROUNDS = 2 if virtual_time() else 1
 
 
@@ -23,34 +23,34 @@ def impair(path, how):
                             f"port {port} delay 20us marking ldcp knonect 1mb")
 
 
-def mean_goodput(cc, how):
+def mean_goodput(cc, how, nbytes, rounds):
     """Return the mean goodput of cc in Mbit/s over such a path."""
     total = 0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         path = Path(cc=(cc, cc))
         impair(path, how)
         client, server = path.connect()
-        total += goodput_mbps(client, server, NBYTES)
+        total += goodput_mbps(client, server, nbytes)
         for ns in path.hosts:
             if "corrupt" not in how:
                 expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
-    return total / ROUNDS
+    return total / rounds
 
 
 # A burst of losses has two packets on average. The bad state lasts for a number of packets and not for a time: a
 # longer bad state would cause many timeouts. Checksums detect corruption of the payload and of our option.
-# ldcp detects loss on such a path and runs the classic response: with everything at once it had 0.41 to 0.60 of cubic's
-# goodput in four series of runs, so there the bound is a third.
+# With everything at once goodput varies most, so there are more and longer transfers: in a short transfer cubic has 0.6
+# to 0.9 of the link, depending on whether its slow start ends before the first loss, and some transfers have an RTO.
 @cases(loss=("loss 1%",), bursts_of_loss=("loss gemodel 0.5% 50%",), duplicates=("duplicate 5%",),
        reordering=("delay 100us reorder 95% 25%",), corruption=("corrupt 0.5%",),
-       everything_at_once=("delay 50us 20us loss 0.5% duplicate 1% corrupt 0.2%", 3))
-def compared_with_cubic(how, ldcp_part=2):
-    cubic = mean_goodput("cubic", how)
-    for cc, part in ("hpcc", 2), ("ldcp", ldcp_part):
-        goodput = mean_goodput(cc, how)
+       everything_at_once=("delay 50us 20us loss 0.5% duplicate 1% corrupt 0.2%", 4 * NBYTES, 3 * ROUNDS))
+def no_worse_than_half_of_cubic(how, nbytes=NBYTES, rounds=ROUNDS):
+    cubic = mean_goodput("cubic", how, nbytes, rounds)
+    for cc in "hpcc", "ldcp":
+        goodput = mean_goodput(cc, how, nbytes, rounds)
         print(f"# {how}: {cc} {goodput:.0f} Mbit/s, cubic {cubic:.0f}")
         if virtual_time():
-            expect_in(f"{cc} against cubic's {cubic:.0f} Mbit/s", goodput, cubic / part, MBPS)
+            expect_in(f"{cc} against cubic's {cubic:.0f} Mbit/s", goodput, cubic / 2, MBPS)
 
 
 def test_both_ways_at_once():
