@@ -125,9 +125,9 @@ def test_usage():
         usage, what, *options = run(ns, command, "--help").split("\n")
         expect(f"{command}, as in the list", f"\n{usage}\n{what}\n" in head, True)
         expect(f"{command}, behind others", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
-        for option in re.findall(r"--[a-z-]+", usage):
-            expect_in(f"{command}, {option} is explained",
-                      sum(bool(re.match(rf"\t(-., )?{option}[ =\[]", line)) for line in options), 1, 1)
+        for word in re.findall(r"--[a-z-]+", usage):
+            expect_in(f"{command}, {word} is explained",
+                      sum(bool(re.match(rf"\t(-., )?{word}[ =\[]", line)) for line in options), 1, 1)
 
 
 def test_slow_hop():

@@ -209,8 +209,8 @@ def switch_under_traffic(cc):
             turn += 1
             set_cc(ends[turn & 1], names[turn // 2 % len(names)])
 
-        def send(nbytes, each=None):
-            transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 9)), each=each)
+        def send(nbytes, meanwhile=None):
+            transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 9)), each=meanwhile)
 
         while turn < 50:
             send(1500000, switch)

@@ -47,31 +47,49 @@ planted()
 	[[ $out == $2 ]]
 }
 
+# copied DIR: copy the files that scripts/style needs to an empty repository
+copied()
+{
+	rm -rf "$1"
+	mkdir -p "$1"
+	cp -r --parents Kbuild dkms.conf kmod qdisc scripts selftests/lib "$1" && git -C "$1" init -q
+}
+
 # unversioned FILE: the check finds a module without a version
 unversioned()
 {
 	local copy=$WORK/unversioned out
 
-	rm -rf "$copy"
-	mkdir -p "$copy"
-	cp -r --parents Kbuild dkms.conf kmod qdisc scripts selftests/lib "$copy" || return 1
-	git -C "$copy" init -q || return 1
+	copied "$copy" || return 1
 	sed -i '/^MODULE_VERSION/d' "$copy/$1"
 	out=$("$copy/scripts/style" version)
 	echo "$out"
 	[[ $out == *"# $1: no MODULE_VERSION(HPCC_VERSION)"$'\n'"not ok 1 - version" ]]
 }
 
+# misnamed: the check finds a name that nothing defines
+misnamed()
+{
+	local copy=$WORK/misnamed out
+
+	copied "$copy" || return 1
+	echo 'print(absent)' > "$copy/scripts/planted.py"
+	out=$("$copy/scripts/style" python)
+	echo "$out"
+	[[ $out == *"scripts/planted.py:1:7: undefined name 'absent'"*"not ok 1 - python" ]]
+}
+
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 24
+	ktap_plan 25
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "a module without a version" unversioned kmod/ldcp/main.c
 	ok "a module of a carrier without a version" unversioned qdisc/stamp/ioam.c
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
 	ok "shellcheck that breaks off" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
+	ok "an undefined name" misnamed
 	ok "a program that is missing" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
 	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
 	ok "includes as they are" planted includes "" kmod/hpcc/main.c ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import units, workload
-from .keys import (CARRIERS, CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
+from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
                    RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
