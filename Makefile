@@ -33,7 +33,7 @@ help:
 	@echo 'HPCC++ for Linux $(VERSION)'
 	@echo ''
 	@echo '  demo          compare HPCC++ and LDCP with cubic, dctcp, bbr in virtual time; report in $(OUT)/demo'
-	@echo '  check         run the tests that take less than a minute each; HPCC_CHECK_LONG=1: all tests'
+	@echo '  check         run the tests; HPCC_CHECK_LONG=1: also the long tests, which take two thirds of the time'
 	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of check'
 	@echo '                (T="sch_hpcc stamp": only these scripts)'
 	@echo '  check-uml     run check-net in a guest with KERNEL=X.Y: 6.1, 6.12 or 7.2'
