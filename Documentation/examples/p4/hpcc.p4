@@ -7,7 +7,7 @@
  * A packet that does not have exactly the expected form is forwarded unchanged.
  */
 #include <core.p4>
-/* In which a register's index has no type parameter. */
+/* This version of v1model has no type parameter for a register's index. */
 #define V1MODEL_VERSION 20180101
 #include <v1model.p4>
 
@@ -15,7 +15,7 @@ const bit<16> ETH_IPV4 = 0x0800;
 const bit<16> ETH_IPV6 = 0x86dd;
 const bit<8> PROTO_TCP = 6;
 
-/* As in include/uapi/linux/hpcc.h; KIND_FIRST is four bytes that begin with KIND. */
+/* Same values as in include/uapi/linux/hpcc.h. KIND_FIRST is four bytes, the first of which is KIND. */
 const bit<8> KIND = 253;
 const bit<32> KIND_FIRST = 0xfd000000;
 const bit<3> FORWARD = 1;
@@ -23,7 +23,7 @@ const bit<3> IDENTIFY = 3;
 const bit<3> ANSWERED = 6;
 const bit<32> QLEN_MAX = 511 << 14;
 
-/* As in include/hpcc/carrier/int.h. */
+/* Same values as in include/hpcc/carrier/int.h. */
 const bit<6> INT_DSCP = 23;
 const bit<16> INT_INSTRUCTIONS = 0xd500;
 const bit<16> INT_HOP_LEN = 24;
@@ -82,7 +82,7 @@ header tcp_t {
     bit<16> urgent;
 }
 
-/* NOP, NOP, timestamps: a host writes its own options in front of ours. */
+/* NOP, NOP, timestamps: a host writes its other options before the telemetry option. */
 header stamps_t {
     bit<96> bytes;
 }
@@ -102,7 +102,7 @@ header record_t {
     bit<60> rest;
 }
 
-/* What is left of the TCP header: only INT needs to get behind it. */
+/* The rest of the TCP header. The parser skips it only to reach INT. */
 header options_t {
     varbit<320> bytes;
 }
@@ -155,15 +155,15 @@ struct headers_t {
     hop_t hop;
 }
 
-/* What the parser tells, and what changes, for the checksums: complements of what was there, and
- * what is there.
+/* Results of the parser, and the changed fields for the checksums: the complements of the old values, and
+ * the new values.
  */
 struct meta_t {
     bit<32> ip_head;        /* bytes of the IP header */
-    bit<32> ip_len;         /* of the packet, as that states it */
-    bit<32> front;          /* of the TCP header, in front of the option */
-    bit<32> payload;        /* of the packet, behind the TCP header where INT may be there */
-    bit<1> found;           /* an option with a length that it may have */
+    bit<32> ip_len;         /* of the packet, as its IP header states it */
+    bit<32> front;          /* bytes of the TCP header before the option */
+    bit<32> payload;        /* bytes after the TCP header, if they may be INT */
+    bit<1> found;           /* an option of a valid length was found */
     bit<3> slots;
     bit<16> not_checksum;
     bit<16> not_ip_checksum;
@@ -212,7 +212,7 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     }
     state tcp {
         packet.extract(h.tcp);
-        /* Room for the head of an option, at least. */
+        /* The options have at least the size of an option's head. */
         transition select(h.tcp.syn, h.tcp.doff) {
             (0, 4w6 &&& 4w14): first_option;    /* 6, 7 */
             (0, 4w8 &&& 4w8): first_option;     /* 8 .. 15 */
@@ -222,7 +222,7 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     state first_option {
         meta.front = 20;
         transition select(packet.lookahead<bit<32>>(), h.tcp.doff) {
-            (0x0101080a, 8): accept;        /* nothing behind them */
+            (0x0101080a, 8): accept;        /* no option after the timestamps */
             (0x0101080a, _): stamps;
             (KIND_FIRST &&& 32w0xff000000, _): option;
             default: accept;
@@ -236,7 +236,7 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
             default: accept;
         }
     }
-    /* EgressImpl sees whether it ends within the TCP header. */
+    /* EgressImpl checks that the option ends within the TCP header. */
     state option {
         packet.extract(h.option);
         transition select(h.option.len) {
@@ -288,7 +288,9 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     }
     state options {
         packet.extract(h.options, ((bit<32>)h.tcp.doff - 5) * 32);
-        /* Of itself, so that no compiler puts an expression into select(), which bmv2 refuses. */
+        /* Assign to meta.payload itself: otherwise a compiler could move the expression into select(),
+         * where bmv2 rejects it.
+         */
         meta.payload = meta.payload - ((bit<32>)h.tcp.doff << 2);
         transition select(meta.payload) {
             32w0 &&& 32w0xfffffff0: accept; /* 0 .. 15 */
@@ -313,7 +315,7 @@ control IngressImpl(inout headers_t h, inout meta_t meta, inout standard_metadat
     action forward(bit<9> port) {
         std.egress_spec = port;
     }
-    /* By MAC address, as a bridge does that does not learn. */
+    /* Forward by MAC address, like a bridge that does not learn addresses. */
     table mac {
         key = { h.ethernet.dst: exact; }
         actions = { forward; drop; }
@@ -326,9 +328,9 @@ control IngressImpl(inout headers_t h, inout meta_t meta, inout standard_metadat
 
 control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata_t std) {
     register<bit<64>>(PORTS) sent;          /* time the link has spent, ns in Q16 */
-    register<bit<48>>(PORTS) begun;         /* when the window of the utilization began, us */
-    register<bit<64>>(PORTS) in_window;     /* bytes sent in it */
-    register<bit<32>>(PORTS) utilization;   /* of the last one */
+    register<bit<48>>(PORTS) begun;         /* start of the current window of the utilization, us */
+    register<bit<64>>(PORTS) in_window;     /* bytes sent in the current window */
+    register<bit<32>>(PORTS) utilization;   /* utilization of the last complete window */
 
     bit<1> known = 0;
     bit<20> node = 0;
@@ -341,9 +343,9 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
     bit<64> packet_bytes = 0;
     bit<32> mtu = 0;
 
-    /* Of an egress port: names, the tag that follows from them, B as an identity record has it, the time
-     * of a byte in ns (Q16), what a byte in a window of window_us adds to the utilization, how
-     * many bytes a packet of the queue stands for, and the longest packet.
+    /* Parameters of an egress port: names, the tag (a hash of the names), B in the format of an identity
+     * record, the time of a byte in ns (Q16), the utilization that a byte adds in a window of window_us,
+     * the number of bytes that a packet of the queue counts as, and the longest packet.
      */
     action link(bit<20> node_, bit<16> port_, bit<8> tag_, bit<24> rate_, bit<64> byte_ns_, bit<64> byte_util_,
                 bit<48> window_us_, bit<64> packet_bytes_, bit<32> mtu_) {
@@ -378,7 +380,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             bit<32> tcp_head = (bit<32>)h.tcp.doff << 2;
             bit<1> whole = 0;
 
-            /* Of all that was sent before this packet. */
+            /* The counters before this packet. */
             sent.read(tx, at);
             in_window.read(bytes, at);
             begun.read(start, at);
@@ -396,7 +398,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             }
 
             meta.not_checksum = ~h.tcp.checksum;
-            /* Behind the Ethernet header there is all that the IP header states, and in that all of the TCP
+            /* The frame contains all bytes that the IP header states, and these bytes contain the whole TCP
              * header.
              */
             if (h.tcp.isValid() && meta.ip_head + tcp_head <= meta.ip_len &&
@@ -449,7 +451,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                     rest = node ++ port ++ rate;
                 }
                 if ((bit<8>)hop > (bit<8>)h.option.phase * (bit<8>)meta.slots) {
-                    /* The first free slot. One that is written stays. */
+                    /* Write the first free slot, and keep the records in other slots. */
                     if (meta.slots > 0 && h.records[0].hop == 0) {
                         meta.record = hop ++ rest;
                         h.records[0].hop = hop;
@@ -470,7 +472,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                 }
             }
 
-            /* INT-MD, with the instructions that hosts of HPCC++ give. */
+            /* INT-MD, with the instructions that hosts of HPCC++ request. */
             if (whole == 1 && h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 &&
                 h.md.domain == 0 && h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS &&
                 h.md.hop_ml == 6 && h.shim.length >= 3 && 4 + ((bit<32>)h.shim.length << 2) <= meta.payload) {
@@ -515,8 +517,8 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
     }
 }
 
-/* RFC 1624: the old checksum, without what was there, with what is there. A free slot and a hop that is
- * not there add nothing.
+/* RFC 1624: subtract the old values from the checksum, and add the new values. A free slot and a missing
+ * hop are zero, so they change nothing.
  */
 control ComputeChecksumImpl(inout headers_t h, inout meta_t meta) {
     apply {
@@ -530,7 +532,7 @@ control ComputeChecksumImpl(inout headers_t h, inout meta_t meta) {
             { meta.not_checksum, meta.not_shim, meta.shim, meta.not_md, meta.md, meta.grown, h.hop.node,
               h.hop.ingress, h.hop.egress, h.hop.queue, h.hop.qlen, h.hop.ts, h.hop.util },
             h.tcp.checksum, HashAlgorithm.csum16);
-        /* A longer total length is all that changes there. */
+        /* In the IPv4 header only the total length changes. */
         update_checksum(h.ipv4.isValid() && h.hop.isValid(),
             { meta.not_ip_checksum, meta.grown },
             h.ipv4.checksum, HashAlgorithm.csum16);
