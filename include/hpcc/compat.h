@@ -189,26 +189,13 @@ static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
 }
 
 /* 7.2 distinguishes classic ECN from AccECN, which uses ECE and CWR in another way. */
-#ifdef HAVE_TCP_ECN_MODE
-static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)
-{
-	return tcp_ecn_mode_any(tp);
-}
-
-static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
-{
-	return tcp_ecn_mode_rfc3168(tp);
-}
-#else
-static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)
+#ifndef HAVE_TCP_ECN_MODE
+static inline bool tcp_ecn_mode_any(const struct tcp_sock *tp)
 {
 	return tp->ecn_flags & TCP_ECN_OK;
 }
 
-static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
-{
-	return tp->ecn_flags & TCP_ECN_OK;
-}
+#define tcp_ecn_mode_rfc3168	tcp_ecn_mode_any
 #endif
 
 /* Unit of TSval, ns. Since 6.7 a route can select microseconds. */

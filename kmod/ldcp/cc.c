@@ -103,7 +103,7 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 /* Before the SYN-ACK the result of the negotiation is unknown. */
 static bool ldcp_has_ecn(const struct sock *sk)
 {
-	return sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
+	return sk->sk_state != TCP_SYN_SENT && tcp_ecn_mode_any(tcp_sk(sk));
 }
 
 /* If TCP_CONG_NEEDS_ECN is set, TCP reports the CE bit of each arriving segment, and sets ECT. */
@@ -188,7 +188,7 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 	if (event != CA_EVENT_ECN_IS_CE && event != CA_EVENT_ECN_NO_CE)
 		return;
-	if (hpcc_ecn_is_classic(tcp_sk(sk)))
+	if (tcp_ecn_mode_rfc3168(tcp_sk(sk)))
 		ldcp_echo(sk, ca, event == CA_EVENT_ECN_IS_CE);
 	/* TCP counts marks itself; we only send the ACK immediately. */
 	else if (event == CA_EVENT_ECN_IS_CE)

@@ -183,7 +183,7 @@ static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 	    skb->len <= skb_transport_offset(skb) + __tcp_hdrlen(th) ||
 	    before(ntohl(th->seq), hpcc_peek(tp->snd_nxt)) || ldcp_is_signed(th))
 		return;
-	if (hpcc_ecn_is_classic(tp))
+	if (tcp_ecn_mode_rfc3168(tp))
 		th->cwr = 1;
 	else
 		th->psh = 1;

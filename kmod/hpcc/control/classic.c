@@ -312,7 +312,7 @@ void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
  */
 void hpcc_run(struct sock *sk, bool classic, bool agreed)
 {
-	bool ecn = agreed && sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
+	bool ecn = agreed && sk->sk_state != TCP_SYN_SENT && tcp_ecn_mode_any(tcp_sk(sk));
 	const struct tcp_congestion_ops *ops = ecn ? &hpcc_ops : &hpcc_no_ecn_ops;
 
 	if (classic)

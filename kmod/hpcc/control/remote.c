@@ -160,7 +160,7 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote;
 
-	if (flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
+	if (flow->probes || !tcp_ecn_mode_any(tcp_sk(sk)))
 		return;
 	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
