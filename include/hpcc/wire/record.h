@@ -268,6 +268,24 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 #define HPCC_TCPOPT_NOP		1
 
 /* Signature options, which cover the TCP header. */
+/* Find the next option at or after *@at, except NOP, and advance *@at to the byte after the option.
+ * Return: offset of the option; -ENOENT: no option follows; -EINVAL: its length is below 2 or
+ * exceeds @len.
+ */
+static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *at)
+{
+	u32 start = *at;
+
+	while (start < len && opts[start] == HPCC_TCPOPT_NOP)
+		start++;
+	if (start >= len || opts[start] == HPCC_TCPOPT_EOL)
+		return -ENOENT;
+	if (len - start < 2 || opts[start + 1] < 2 || opts[start + 1] > len - start)
+		return -EINVAL;
+	*at = start + opts[start + 1];
+	return start;
+}
+
 #define HPCC_TCPOPT_MD5		19
 #define HPCC_TCPOPT_AO		29
 
@@ -296,33 +314,17 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
  */
 static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind, u8 other)
 {
-	u32 at = *pos;
+	u32 at = *pos ?: hpcc_opts_usual(opts, len);
+	int start;
 
-	if (!at)
-		at = hpcc_opts_usual(opts, len);
-	while (at < len) {
-		u32 start = at;
-		u32 optlen;
-
-		if (opts[at] == HPCC_TCPOPT_EOL)
-			break;
-		if (opts[at] == HPCC_TCPOPT_NOP) {
-			at++;
-			continue;
-		}
-		if (len - at < 2)
-			return -EINVAL;
-		optlen = opts[at + 1];
-		if (optlen < 2 || optlen > len - at)
-			return -EINVAL;
-		at += optlen;
+	while ((start = hpcc_opt_step(opts, len, &at)) >= 0) {
 		if (opts[start] == kind || opts[start] == other) {
 			*pos = at;
 			return start;
 		}
 	}
 	*pos = len;
-	return -ENOENT;
+	return start;
 }
 
 /* Find an option of one kind, as hpcc_opt_next_of(). */

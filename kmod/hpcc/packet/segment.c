@@ -41,25 +41,19 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
-	u32 at = hpcc_opts_usual(opts, len);
+	u32 end = hpcc_opts_usual(opts, len);
+	int at;
 
-	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
-		if (opts[at] == HPCC_TCPOPT_NOP) {
-			at++;
-			continue;
-		}
+	while ((at = hpcc_opt_step(opts, len, &end)) >= 0) {
 		if (opts[at] == kind)
 			return HPCC_PRESENT;
 		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
 		    opts[at] == HPCC_TCPOPT_MPTCP)
 			return HPCC_INCOMPATIBLE;
-		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
-			return HPCC_INCOMPATIBLE;
-		if (opts[at] == TCPOPT_SACK && hpcc_is_dsack(seg, opts + at, opts[at + 1]))
+		if (opts[at] == TCPOPT_SACK && hpcc_is_dsack(seg, opts + at, end - at))
 			return HPCC_DUPLICATE;
-		at += opts[at + 1];
 	}
-	return HPCC_ABSENT;
+	return at == -ENOENT ? HPCC_ABSENT : HPCC_INCOMPATIBLE;
 }
 
 /* Whether the IP header states the packet's length. This field is 0 in a super-packet above 64 KB:
