@@ -31,7 +31,6 @@ static_assert(HPCC_IOAM_NODES_MAX >= HPCC_IFA_NODES_MAX);
 static struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
 {
 	struct hpcc_trace_rx *rx = rcu_dereference(flow->carrier_private.trace_rx);
-	struct hpcc_trace_rx *old;
 
 	if (likely(rx))
 		return rx;
@@ -41,11 +40,7 @@ static struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct 
 		return NULL;
 	}
 	spin_lock_init(&rx->lock);
-	old = unrcu_pointer(cmpxchg(&flow->carrier_private.trace_rx, NULL, RCU_INITIALIZER(rx)));
-	if (!old)
-		return rx;
-	kfree(rx);
-	return old;
+	return hpcc_publish_once(&flow->carrier_private.trace_rx, rx);
 }
 
 /* The links from hop @from + 1 on start anew. */

@@ -68,7 +68,7 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 /* @payer: socket whose cgroup is charged. A tenant may have many namespaces with one table each. */
 static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struct sock *payer)
 {
-	struct hpcc_agreements *new, *old;
+	struct hpcc_agreements *new;
 	u32 i;
 
 	/* This large allocation may fail if memory is fragmented; the next SYN tries again. */
@@ -77,10 +77,7 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struc
 		return NULL;
 	for (i = 0; i < HPCC_AGREE_LOCKS; i++)
 		spin_lock_init(&new->locks[i].lock);
-	old = unrcu_pointer(cmpxchg(&hn->agreements, NULL, RCU_INITIALIZER(new)));
-	if (old)
-		kfree(new);
-	return old ?: new;
+	return hpcc_publish_once(&hn->agreements, new);
 }
 
 /* Find the set of a connection's note. @payer: socket whose cgroup is charged for a new table;

@@ -240,17 +240,11 @@ static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
-	struct hpcc_rx *new;
 
 	if (rx)
 		return rx;
-	new = hpcc_flow_zalloc(flow->sk, sizeof(*new));
-	if (!new)
-		return NULL;
-	rx = unrcu_pointer(cmpxchg(&flow->rx, NULL, RCU_INITIALIZER(new)));
-	if (rx)
-		kfree(new);
-	return rx ?: new;
+	rx = hpcc_flow_zalloc(flow->sk, sizeof(*rx));
+	return rx ? hpcc_publish_once(&flow->rx, rx) : NULL;
 }
 
 /* Store parameters until TCP processes the data of the same segment. */

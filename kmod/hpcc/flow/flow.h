@@ -14,6 +14,7 @@
 
 #include <linux/reciprocal_div.h>
 #include <linux/rhashtable-types.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <net/tcp.h>
 #include <hpcc/law/algo.h>
@@ -281,6 +282,18 @@ struct hpcc_flow {
 	u32 id;			/* number of the flow in its network namespace */
 	struct rcu_head rcu;
 };
+
+/* Publish @new in the RCU pointer *@place. If another CPU was first, free @new. Return: the object
+ * in *@place.
+ */
+#define hpcc_publish_once(place, new) ({						\
+	typeof(new) _new = (new);							\
+	typeof(new) _old = unrcu_pointer(cmpxchg(place, NULL, RCU_INITIALIZER(_new)));	\
+											\
+	if (_old)									\
+		kfree(_new);								\
+	_old ?: _new;									\
+})
 
 /* Whether W controls the window. Without the socket lock, the result may be outdated. */
 static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
