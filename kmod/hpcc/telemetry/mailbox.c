@@ -61,8 +61,7 @@ void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 		if (i != scale)
 			scales &= ~BIT(i);
 	if (flow->scales & ~scales)
-		for (i = 0; i < HPCC_HOPS_MAX; i++)
-			WRITE_ONCE(flow->mail[i], 0);
+		hpcc_mail_discard(flow);
 	WRITE_ONCE(flow->scales, scales);
 	WRITE_ONCE(flow->scale, scale);
 }
@@ -299,8 +298,7 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 	if (READ_ONCE(flow->hops) == opt->hops)
 		return;
 	/* The path got longer or shorter: drop the records of hops beyond its end. */
-	for (i = opt->hops; i < HPCC_HOPS_MAX; i++)
-		WRITE_ONCE(flow->mail[i], 0);
+	hpcc_words_clear(flow->mail, opt->hops);
 	WRITE_ONCE(flow->hops, opt->hops);
 	hpcc_path_resize(flow, opt->hops);
 }
@@ -355,8 +353,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		if (waits.type == HPCC_OPT_IDENTIFY &&
 		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_pending(flow))
 			return;
-		for (i = 0; i < HPCC_HOPS_MAX; i++)
-			WRITE_ONCE(flow->echo.records[i], 0);
+		hpcc_words_clear(flow->echo.records, 0);
 		/* If a reader sees the new head, it sees no older word. */
 		smp_wmb();
 		WRITE_ONCE(flow->echo.head, head | ((old | HPCC_HEAD_MASK) + 1));

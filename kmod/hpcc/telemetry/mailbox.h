@@ -34,13 +34,17 @@ static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
 	return hpcc_words_pending(flow->mail, READ_ONCE(flow->hops));
 }
 
-/* Empty the mailbox. Context: socket lock. Records that arrive meanwhile may stay. */
+/* Clear the words from index @i on. A word that another CPU writes meanwhile may stay. */
+static inline void hpcc_words_clear(u64 *word, u32 i)
+{
+	for (; i < HPCC_HOPS_MAX; i++)
+		WRITE_ONCE(word[i], 0);
+}
+
+/* Empty the mailbox. Context: socket lock. */
 static inline void hpcc_mail_discard(struct hpcc_flow *flow)
 {
-	u32 i;
-
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
-		WRITE_ONCE(flow->mail[i], 0);
+	hpcc_words_clear(flow->mail, 0);
 }
 
 /* Number of hops of the newest request. */
