@@ -240,23 +240,17 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
 				 bool fix_check)
 {
-	u8 *opts = p + place->tcp + sizeof(struct tcphdr);
-	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
-	u32 len = p + place->end - opts;
+	u8 *record = p + place->opt + HPCC_OPT_HEAD_LEN;
 	struct hpcc_opt opt;
-	__sum16 check;
 	__wsum before;
 
 	if (hpcc_opt_decode(p + place->opt, place->len, &opt) ||
 	    !hpcc_csig_is(&opt, p + place->opt + HPCC_OPT_HEAD_LEN))
 		return false;
-	before = csum_partial(opts, len, 0);
-	put_unaligned_be64(hpcc_csig_record(tag, true), p + place->opt + HPCC_OPT_HEAD_LEN);
-	if (!fix_check)
-		return true;
-	check = get_unaligned((__sum16 *)at);
-	csum_replace_by_diff(&check, csum_sub(csum_partial(opts, len, 0), before));
-	put_unaligned(check, (__sum16 *)at);
+	before = hpcc_opts_sum(p, place);
+	put_unaligned_be64(hpcc_csig_record(tag, true), record);
+	if (fix_check)
+		hpcc_opts_fix_check(p, place, before);
 	return true;
 }
 
