@@ -65,28 +65,21 @@ static inline u32 hpcc_tso_autosize(const struct sock *sk, unsigned int mss_now,
 #endif
 
 /* Addresses of a full or request socket. IPv4 addresses are mapped. */
-#if IS_ENABLED(CONFIG_IPV6)
 static inline void hpcc_sock_addrs(const struct sock *sk, struct in6_addr *laddr,
 				   struct in6_addr *raddr)
 {
+#if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6) {
 		*laddr = sk->sk_v6_rcv_saddr;
 		*raddr = sk->sk_v6_daddr;
 		return;
 	}
-	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
-	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
-}
-#else
-static inline void hpcc_sock_addrs(const struct sock *sk, struct in6_addr *laddr,
-				   struct in6_addr *raddr)
-{
-	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
-	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
-}
 #endif
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
+	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
+}
 
-/* 7.2 finds TCP's hash table by itself. */
+/* From 7.2 on, the lookup functions have no argument for TCP's hash table. */
 #ifdef HAVE_LOOKUP_WITHOUT_HASHINFO
 #define hpcc_hashed(function, ns, ...)	function(ns, __VA_ARGS__)
 #else
@@ -208,7 +201,7 @@ static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
 	return NSEC_PER_MSEC;
 }
 
-/* 7.2 added flags for AccECN. */
+/* 7.2 added an argument with flags for AccECN. */
 static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 {
 #ifdef HAVE_SEND_ACK_FLAGS
@@ -218,7 +211,7 @@ static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 #endif
 }
 
-/* 7.2 warns of its old name. */
+/* 7.2 warns if the old name is used. */
 #ifndef HAVE_SYSTEM_DFL_WQ
 #define system_dfl_wq	system_unbound_wq
 #endif

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* 6.12 moved it here. This folder is searched after the kernel's own. */
+/* 6.12 gave the header this name. The compiler searches this folder after the kernel's own. */
 #include <asm/unaligned.h>

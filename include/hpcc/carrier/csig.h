@@ -12,8 +12,8 @@
  *	value(S) = S for S < 2^m, else (2^m + S mod 2^m) 2^(S/2^m - 1)
  * ABW/C has m = 3, up to 60 units. Times have m = 2, up to 448 units.
  *
- * A sender handles the path as one link: u2 comes from min(ABW/C), u1 from max(qlen/B). The sender
- * requests u1 while there is a queue, and u2 while there is no queue.
+ * A sender treats the path as one link, with u' = u1 + u2: u1 comes from max(qlen/B), and u2 from
+ * min(ABW/C). The sender requests u1 while there is a queue, and u2 while there is none.
  */
 #ifndef _HPCC_CARRIER_CSIG_H
 #define _HPCC_CARRIER_CSIG_H
@@ -146,7 +146,6 @@ static inline u16 hpcc_csig_ask(u8 type)
  * @p: first byte of the frame
  * @have: number of readable bytes; HPCC_CSIG_WALK is sufficient
  * @tpid: TPID of the tag
- *
  * Return: offset of the tag, which is readable with the EtherType after it; -ENOENT: no tag.
  */
 static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
@@ -189,7 +188,6 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
  * @units: units
  *
  * The first port that supports the type always writes: the tag's locator is still 0.
- *
  * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET: the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION: the
  * port does not support the type.
  */
@@ -234,7 +232,6 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
  * @place: the packet's option, from hpcc_walk()
  * @tag: the 16 bits of the tag after TPID
  * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
- *
  * Return: false: the option does not request a signal, and the packet is unchanged.
  */
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
@@ -244,8 +241,7 @@ static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u
 	struct hpcc_opt opt;
 	__wsum before;
 
-	if (hpcc_opt_decode(p + place->opt, place->len, &opt) ||
-	    !hpcc_csig_is(&opt, p + place->opt + HPCC_OPT_HEAD_LEN))
+	if (hpcc_opt_decode(p + place->opt, place->len, &opt) || !hpcc_csig_is(&opt, record))
 		return false;
 	before = hpcc_opts_sum(p, place);
 	put_unaligned_be64(hpcc_csig_record(tag, true), record);
@@ -303,7 +299,6 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
  * window law is u2. After HPCC_INT_SPAN_NS without a signal the baseline is invalid. The draft adds
  * u1 to u2; if a signal does not contain u2, u2 is 1. After a queue has drained, u2 is unknown
  * until the sender requests it.
- *
  * Return: 1: @r is set; 0: no record yet; -EINVAL: no port wrote, or the sender does not request
  * this type.
  */

@@ -125,7 +125,6 @@ static inline u32 hpcc_ifa_md(const u8 *p)
  * @have: readable bytes at @p: up to the end of the metadata header, or @len if that is less
  * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
- *
  * Return: length from @p to the end of the stack; -ENOENT: the header is not supported; -EINVAL:
  * the lengths are inconsistent.
  */
@@ -173,12 +172,9 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
 	put_unaligned_be32(0, md + 28);
 }
 
-/**
- * hpcc_ifa_hops() - number of hops in the metadata stack
- * @t: from hpcc_ifa_find()
- *
- * Return: number of hops; -EINVAL: their metadata have another length, there are too many hops, or
- * no room is left for another hop: the metadata of the loaded hop may then be missing.
+/* Number of hops in the metadata stack. @t: from hpcc_ifa_find(). Return: number of hops; -EINVAL:
+ * their metadata have another length, there are too many hops, or no room is left for another hop:
+ * the metadata of the loaded hop may then be missing.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {
@@ -194,7 +190,6 @@ static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
  * @hops: hpcc_ifa_hops()
  * @nr: number of the hop on the path, 1 .. @hops
  * @hop: result
- *
  * Return: 0, or -EINVAL if the metadata are inconsistent.
  */
 static inline int hpcc_ifa_hop(const u8 *md, u32 hops, u32 nr, struct hpcc_ifa_hop *hop)
@@ -234,7 +229,6 @@ static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
  *
  * The counters wrap as in IOAM: call hpcc_ioam_age() first. The tag differs from the link's tag in
  * other carriers, so that their records are not compared.
- *
  * Return: the record.
  */
 static inline struct hpcc_record hpcc_ifa_record(struct hpcc_trace_link *link,

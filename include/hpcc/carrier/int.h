@@ -49,7 +49,6 @@
 #define HPCC_INT_WORDS_MAX	255	/* maximum of Length */
 
 /* Flags of the metadata header's first octet. */
-#define HPCC_INT_F_DISCARD	0x08
 #define HPCC_INT_F_EXCEEDED	0x04	/* Remaining Hop Count was 0 */
 #define HPCC_INT_F_MTU		0x02	/* a hop had no room */
 
@@ -108,7 +107,6 @@ static inline u32 hpcc_int_words(u16 instructions)
  * @have: readable bytes at @p, HPCC_INT_LEN or more
  * @len: number of bytes from @p to the end of the packet, @have or more
  * @t: result
- *
  * Return: length of shim, header and stack in bytes; -ENOENT: type, version or domain are not
  * supported; -EINVAL: the lengths are inconsistent.
  */
@@ -140,7 +138,6 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_
  * @p: shim and metadata header, writable; if the hop may not push, the E or M flag is set
  * @t: from hpcc_int_find()
  * @room: number of bytes by which the packet may grow
- *
  * Return: number of bytes to push, at most HPCC_INT_HOP_MAX; 0: the hop may not push.
  */
 static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
@@ -212,7 +209,6 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
  * @now_ns: replaces a missing egress timestamp; any clock fits, because the timestamp only
  *	determines for how long the utilization applies
  * @hop: result
- *
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct hpcc_int_hop *hop)
@@ -260,7 +256,6 @@ static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
  * The utilization applies to the time since the link's last metadata: txBytes is the sum of
  * utilization times time. The tag differs from the link's tag in other carriers, and changes when
  * the link restarts. This function divides only when the link restarts.
- *
  * Return: the record.
  */
 static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,

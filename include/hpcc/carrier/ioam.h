@@ -89,7 +89,6 @@ struct hpcc_ioam_node {
  * @p: the header, from its Next Header field on
  * @len: length of the header
  * @at: set to the offset of the trace's head
- *
  * Return: length of the trace with its head, a multiple of 4; -ENOENT: no trace; -EINVAL: the
  * lengths are inconsistent.
  */
@@ -146,13 +145,9 @@ static inline u32 hpcc_ioam_words(u32 type)
 	return words;
 }
 
-/**
- * hpcc_ioam_read() - read the head of a trace
- * @p: the trace
- * @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252
- * @t: result
- *
- * Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does not match the trace type.
+/* Read the head of a trace. @p: the trace. @len: length of the trace with its head,
+ * HPCC_IOAM_HEAD_LEN .. 252. Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does
+ * not match the trace type.
  */
 static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
 {
@@ -177,22 +172,17 @@ static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
 	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
 }
 
-static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
-{
-	put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
-	put_unaligned_be32(HPCC_IOAM_U16_NONE << 16 | n->port, p + 4);
-	put_unaligned_be32(n->ts_ns, p + 8);
-	put_unaligned_be32(n->qlen_bytes, p + 12);
-	put_unaligned_be32(n->tx_bytes, p + 16);
-}
-
 /* Write a node's fields for any trace type; unsupported fields are "not available". */
 static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
 {
 	u32 bit;
 
 	if (type == HPCC_IOAM_TRACE_TYPE) {
-		hpcc_ioam_our_fields(p, n);
+		put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
+		put_unaligned_be32(HPCC_IOAM_U16_NONE << 16 | n->port, p + 4);
+		put_unaligned_be32(n->ts_ns, p + 8);
+		put_unaligned_be32(n->qlen_bytes, p + 12);
+		put_unaligned_be32(n->tx_bytes, p + 16);
 		return;
 	}
 	for (bit = 0; bit < 22; bit++) {
@@ -219,13 +209,11 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 			value = n->node;
 			break;
 		case 9:
-			put_unaligned_be32(value, p);
-			p += 4;
-			value = n->port;
-			break;
 		case 10:
 			put_unaligned_be32(value, p);
 			p += 4;
+			if (bit == 9)
+				value = n->port;
 			break;
 		case 12:
 			value = n->tx_bytes;
@@ -255,7 +243,6 @@ static inline void hpcc_ioam_overflow(u8 *p)
  * @p: the trace; if it has no room, the overflow flag is set
  * @len: as for hpcc_ioam_read()
  * @n: the data
- *
  * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED; NO_OPTION if
  * the namespace is not ours or the trace type does not define the length; FULL.
  */
@@ -296,7 +283,6 @@ static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
  * @t: head of the trace
  * @hop: number of the node on the path, 1 .. hpcc_ioam_nodes()
  * @n: result
- *
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop,
@@ -350,7 +336,6 @@ static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
  * The tag differs from the link's tag in the TCP option, where the counters have other offsets:
  * records of the two carriers must not be compared. The tag also changes when the link restarts,
  * because the counters then jump. This function divides only when the link restarts.
- *
  * Return: the record.
  */
 static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,

@@ -29,8 +29,8 @@
  * window and grows as in slow start (hpcc_algo_slow()), so a failed try loses about as many packets
  * as slow start does. After a failed try the classic window is at most as large as before.
  *
- * No skb, socket, clock or lock. Time is in the unit of the algorithm's links; packet counters are
- * modulo 2^32.
+ * The functions use no skb, socket, clock or lock. Time is in the unit of the algorithm's links;
+ * packet counters are modulo 2^32.
  */
 #ifndef _HPCC_LAW_FALLBACK_H
 #define _HPCC_LAW_FALLBACK_H
@@ -149,8 +149,8 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 		     HPCC_LOSS_EXCESS);
 }
 
-/* Whether an ACK ends the round trip. Call hpcc_fallback_ack() only then. It describes the
- * arguments.
+/* Whether an ACK ends the round trip. Call hpcc_fallback_ack(), which describes the arguments, only
+ * for such an ACK.
  */
 static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc_algo *a,
 				      u32 prior_delivered)
@@ -171,7 +171,6 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc
  *
  * SACK blocks can leave no room for records, so a round trip also counts as busy if the previous
  * round trip was busy.
- *
  * Return: whether a link that does not stamp is the bottleneck.
  */
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *a, u64 now,
@@ -216,7 +215,7 @@ static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 snd_nxt)
 	f->rto = true;
 }
 
-/* Nothing was lost in this round trip. */
+/* TCP found that no packet was lost: count the losses of this round trip from 0. */
 static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
 {
 	f->lost = lost;

@@ -105,7 +105,6 @@ struct ldcp_params {
  *
  * If cw is below 1, each ACK counts once, as in the draft. A stored reciprocal would not save the
  * 64-bit division, because the divisor cw changes with each ACK.
- *
  * Return: the window, at most LDCP_CW_MAX_Q24.
  */
 static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
@@ -156,7 +155,6 @@ static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
  *
  * The 64-bit division is cheap enough: with a window below one segment less than one ACK arrives
  * per RTT.
- *
  * Return: ns.
  */
 static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)

@@ -141,7 +141,7 @@ static inline void hpcc_average(struct hpcc_algo *a, const struct hpcc_params *p
 	a->moved = true;
 }
 
-/* MeasureInflight, while an ACK's records are processed. */
+/* State of MeasureInflight while the records of an ACK are processed. */
 struct hpcc_measure {
 	u64	u_q24;	/* largest u' of these records */
 	u64	tau;	/* d(ts) of the link with this u', at most T */
@@ -171,7 +171,6 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a, const struct hpcc
  * @p: parameters
  * @s: the record, of hop 1 .. @a->nr
  * @m: all 0 before the first record of an ACK
- *
  * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_params *p,
@@ -224,19 +223,13 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a, const struct hpcc_par
 		hpcc_measure_max(a, p, at, tau, m);
 }
 
-/**
- * hpcc_measure_end() - update U from an ACK's records (draft section 4.2, lines 6-10)
- * @a: connection; U is updated
- * @p: parameters
- * @m: result of hpcc_measure_link() for the records
- *
- * u is the maximum over all links of the path. A link without a record in this ACK counts with its
- * last u', a link with an unusable record as idle. U changes only if this ACK measured the link
- * with the maximum; with records of all links this equals the draft's loop. u' = 0 for all links is
- * valid: a link that is much faster than the host sends a packet in less than one time unit. If
- * u' = 0 were ignored, U would stay at 1 forever.
- *
- * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
+/* Update U from an ACK's records (draft section 4.2, lines 6-10). u is the maximum over all links
+ * of the path. A link without a record in this ACK counts with its last u', a link with an unusable
+ * record as idle. U changes only if this ACK measured the link with the maximum; with records of
+ * all links this equals the draft's loop. u' = 0 for all links is valid: a link that is much faster
+ * than the host sends a packet in less than one time unit. If u' = 0 were ignored, U would stay at
+ * 1 forever. @m: result of hpcc_measure_link() for the records. Return: enum hpcc_ack_bits;
+ * HPCC_ACK_NO_SAMPLE if no link was measured.
  */
 static inline u32 hpcc_measure_end(struct hpcc_algo *a, const struct hpcc_params *p,
 				   const struct hpcc_measure *m)

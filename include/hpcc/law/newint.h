@@ -100,7 +100,7 @@ static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 	return a[0] == b[0] && !((a[1] ^ b[1]) & ~(0xffffULL << 28));
 }
 
-/* @W_q16 (W_init if it is above) in units of W_init / 2^@bits, rounded down. @bits: 1 .. 30. */
+/* @W_q16, limited to W_init, in units of W_init / 2^@bits, rounded down. @bits: 1 .. 30. */
 static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
 {
 	u32 shift = 0;

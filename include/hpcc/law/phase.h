@@ -29,7 +29,6 @@
  * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
  *
  * If no phase with @nr slots can address @next_hop, a new round begins.
- *
  * Return: 0 .. HPCC_PHASES - 1.
  */
 static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
@@ -60,7 +59,6 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
  * @opt: head of the request, as it arrived
  * @written: hops that wrote a record, hop h in bit h - 1
  * @full: no slot was left, so hops after the last record may have had no slot: exclude them
- *
  * Return: bit mask of hops, as in @written.
  */
 static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 written, bool full)

@@ -32,8 +32,7 @@
 static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
 {
 	return (u64)seq << 32 | HPCC_RESPONSE_KNOWN | HPCC_RESPONSE_PENDING |
-	       (u64)(scale & 0x1f) << HPCC_QLEN_BITS |
-	       (record & ((1U << HPCC_QLEN_BITS) - 1));
+	       (u64)(scale & 0x1f) << HPCC_QLEN_BITS | (record & ((1U << HPCC_QLEN_BITS) - 1));
 }
 
 static inline u32 hpcc_response_seq(u64 word)
@@ -76,7 +75,6 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
  *
  * The function ignores a response to data that were sent before Wc was last synchronised: W has
  * already reacted to the queue of these data.
- *
  * Return: whether U changed.
  */
 static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p, u32 seq,

@@ -108,7 +108,7 @@ struct hpcc_algo {
 	bool	started;	/* last_update_seq is set */
 	bool	moved;		/* U changed since Wc was last synchronised */
 	bool	resync : 1;	/* the next measured ACK synchronises Wc, at any ACK number */
-	bool	quiet : 1;	/* bottleneck quiet for an RTT: W is multiplied, unless reduced */
+	bool	quiet : 1;	/* the bottleneck was quiet for an RTT: multiply W, if not reduced */
 	bool	per_rtt : 1;	/* W changes only with Wc (section 6.1); hpcc_algo_init(): 0 */
 	bool	reduced : 1;	/* CE reduced Wc: HPCC_CE_STAGES additive increases follow */
 	u8	end : 4;	/* links from this index on are not valid; at most nr */
@@ -186,8 +186,8 @@ static inline void hpcc_algo_forget(struct hpcc_algo *a)
 	a->started = false;
 }
 
-/* A new connection: W = Wc = W_init, U = 1, no links: before hpcc_algo_links() every record is
- * HPCC_ACK_BAD_HOP.
+/* A new connection: W = Wc = W_init and U = 1. It has no links: until hpcc_algo_links() every
+ * record is HPCC_ACK_BAD_HOP.
  */
 static inline void hpcc_algo_init(struct hpcc_algo *a, const struct hpcc_params *p)
 {
@@ -223,14 +223,9 @@ static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
 	return clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
 }
 
-/**
- * hpcc_algo_restart() - restart from a given window, for example after an RTO
- * @a: connection; links keep their state
- * @p: parameters
- * @W_q16: window, bytes; clamped to W_min .. W_max
- *
- * Set incStage to maxStage and synchronise Wc at the next measured ACK, so that W recovers
- * immediately and by multiplication.
+/* Restart from a given window, for example after an RTO. Set incStage to maxStage and synchronise
+ * Wc at the next measured ACK, so that W recovers immediately and by multiplication. Links keep
+ * their state. @W_q16: window, bytes; clamped to W_min .. W_max.
  */
 static inline void hpcc_algo_restart(struct hpcc_algo *a, const struct hpcc_params *p, u64 W_q16)
 {
@@ -256,7 +251,8 @@ static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_param
 
 /* Begin slow start after a restart: W grows at most by the bytes that are acknowledged, until its
  * limit reaches W_max. If the capacity of the path is unknown, W would otherwise jump to W_max
- * after one record of an idle link, and a later link that does not stamp would drop most of it.
+ * after one record of an idle link, and a later link that does not stamp would drop most of these
+ * packets.
  */
 static inline void hpcc_algo_slow(struct hpcc_algo *a)
 {

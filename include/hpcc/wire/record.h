@@ -69,14 +69,9 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
 	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
 }
 
-/**
- * hpcc_qlen_encode() - convert a queue length to a 12-bit float
- * @units: queue length in units of 2^scale ns
- *
- * Values below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most
- * 0.2 %. The result saturates at HPCC_QLEN_MAX.
- *
- * Return: exponent << 8 | mantissa.
+/* Convert a queue length to a 12-bit float. Values below 512 are exact. Larger values are rounded
+ * to 9 significant bits: the error is at most 0.2 %. The result saturates at HPCC_QLEN_MAX. @units:
+ * queue length in units of 2^scale ns. Return: exponent << 8 | mantissa.
  */
 static inline u32 hpcc_qlen_encode(u64 units)
 {
@@ -118,8 +113,7 @@ static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 {
 	put_unaligned_be64((u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
 			   (u64)(r->ts & HPCC_COUNTER_MASK) << 32 |
-			   (u64)(r->tx & HPCC_COUNTER_MASK) << 12 |
-			   hpcc_qlen_encode(r->qlen), p);
+			   (u64)(r->tx & HPCC_COUNTER_MASK) << 12 | hpcc_qlen_encode(r->qlen), p);
 }
 
 /* Read a load record. Every bit pattern is a record. */
@@ -165,10 +159,8 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 			break;
 	}
 	mant = min_t(u64, mant, HPCC_IDENTITY_MANT_MAX);
-	put_unaligned_be64((u64)(id->hop & 0xf) << 60 |
-			   (u64)(id->node & HPCC_NODE_MAX) << 40 |
-			   (u64)(id->port & HPCC_PORT_MAX) << 24 |
-			   (u64)exp << 22 | mant, p);
+	put_unaligned_be64((u64)(id->hop & 0xf) << 60 | (u64)(id->node & HPCC_NODE_MAX) << 40 |
+			   (u64)(id->port & HPCC_PORT_MAX) << 24 | (u64)exp << 22 | mant, p);
 }
 
 static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
@@ -218,7 +210,6 @@ static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
  * @p: the option, from its kind on
  * @len: value of the option's length byte; the caller checked that the whole option is readable
  * @opt: result
- *
  * Return: 0; -EINVAL if no number of records from 0 to HPCC_OPT_RECORDS_MAX has this length, or if
  * the type is 0.
  */
@@ -235,15 +226,10 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 	return opt->type ? 0 : -EINVAL;
 }
 
-/**
- * hpcc_opt_misfits() - count the invalid records of an option
- * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
- * @records: records of the option
- *
- * Each record belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free
- * slots, and an ECHO may have the map of quiet hops.
- *
- * Return: number of invalid records. If it is not 0, the option may belong to another experiment.
+/* Count the invalid records of an option. Each record belongs to a different hop of the path, 1 ..
+ * @opt->hops. Requests may have free slots, and an ECHO may have the map of quiet hops. @opt: head
+ * of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO.  Return: number of invalid records. If it
+ * is not 0, the option may belong to another experiment.
  */
 static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -268,6 +254,20 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 #define HPCC_TCPOPT_NOP		1
 
 /* Signature options, which cover the TCP header. */
+#define HPCC_TCPOPT_MD5		19
+#define HPCC_TCPOPT_AO		29
+
+/* Most headers begin with these options: NOP, NOP, timestamps. */
+#define HPCC_TCPOPTS_USUAL	0x0101080aU
+#define HPCC_TCPOPTS_USUAL_LEN	12
+
+/* Length of the usual options at the start, which a search can skip. */
+static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
+{
+	return len >= HPCC_TCPOPTS_USUAL_LEN && get_unaligned_be32(opts) == HPCC_TCPOPTS_USUAL ?
+	       HPCC_TCPOPTS_USUAL_LEN : 0;
+}
+
 /* Find the next option at or after *@at, except NOP, and advance *@at to the byte after the option.
  * Return: offset of the option; -ENOENT: no option follows; -EINVAL: its length is below 2 or
  * exceeds @len.
@@ -286,21 +286,6 @@ static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *at)
 	return start;
 }
 
-#define HPCC_TCPOPT_MD5		19
-#define HPCC_TCPOPT_AO		29
-
-/* Most headers begin with these options: NOP, NOP, timestamps. */
-#define HPCC_TCPOPTS_USUAL	0x0101080aU
-#define HPCC_TCPOPTS_USUAL_LEN	12
-
-/* Length of the usual options at the start, which a search can skip. */
-static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
-{
-	return len >= HPCC_TCPOPTS_USUAL_LEN &&
-	       get_unaligned_be32(opts) == HPCC_TCPOPTS_USUAL ?
-	       HPCC_TCPOPTS_USUAL_LEN : 0;
-}
-
 /**
  * hpcc_opt_next_of() - find the next option of two kinds in a TCP header
  * @opts: the option bytes of a TCP header
@@ -308,7 +293,6 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
  * @pos: in: offset at which the search starts, 0 for the first call; out: offset after the option
  * @kind: the option kind to find; not EOL, NOP or timestamps
  * @other: another kind to find
- *
  * Return: offset of the option, which is completely within @len; -ENOENT: no such option; -EINVAL:
  * the length of an option is below 2 or exceeds @len.
  */
@@ -352,7 +336,6 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
  *
  * Options of other experiments (TCP Fast Open, SMC) may have the same kind. This function reads the
  * first option with our ExID.
- *
  * Return: HPCC_CAP_*; -ENOENT: no such option; -EINVAL: the option's length or version is not ours,
  * or an option before it is malformed.
  */

@@ -99,7 +99,6 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
  * A segment gets no response if it has no ACK number for the response, if its hop count is at the
  * maximum of 15, or if one of its addresses is not unicast. ICMP also has the last rule (RFC
  * 1122, 3.2.2): otherwise each port through which a multicast packet leaves would send a response.
- *
  * Return: whether the packet requests load records and may get a response.
  */
 static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location *place, u8 kind,
@@ -190,7 +189,6 @@ enum hpcc_turn_kind {
  * A continuous flow has one turn per @every_ns and keeps its entry. Retransmissions get no turn.
  * An entry becomes free if it has no turn for 2 x @every_ns. Sequence numbers that are far from the
  * flow's own, such as forged ones, need another entry: they do not delay the flow's next turn.
- *
  * Return: enum hpcc_turn_kind.
  */
 static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key, u32 seq,
@@ -232,7 +230,6 @@ static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 }
  * @every_ns: minimum time between two turns of a flow, 1 us to 1 s
  * @kind: kind of the flow's turn; new flows may use half of the budget, so forged flows leave the
  *	other half to known flows
- *
  * Return: the next @full_ns; 0 if the budget is used up.
  */
 static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u64 now_ns,

@@ -127,8 +127,7 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 		else if (hpcc_is_request(&opt))
 			return HPCC_WALK_FOUND;
 	}
-	return odd || ret != -ENOENT ? HPCC_UNSTAMPED_MALFORMED :
-				       HPCC_UNSTAMPED_NO_OPTION;
+	return odd || ret != -ENOENT ? HPCC_UNSTAMPED_MALFORMED : HPCC_UNSTAMPED_NO_OPTION;
 }
 
 /* Maximum length in an IP header, bytes. */
@@ -248,7 +247,6 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off, u32 *proto
  * @f: the packet
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  * @place: result
- *
  * Return: HPCC_WALK_FOUND; HPCC_WALK_MORE; or the reason why no option was found (enum
  * hpcc_unstamped), which is HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
  */
@@ -314,7 +312,6 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
  *
  * A port never replaces the record of another port: a sender reads a path with more hops than slots
  * in phases, and would keep an old record of the replaced hop.
- *
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
  * hpcc_unstamped).
  */
@@ -392,7 +389,6 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *pl
  * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
  *
  * The update adds the difference to the checksum, so a wrong checksum stays wrong.
- *
  * Return: as hpcc_stamp_option().
  */
 static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_opt_location *place,
