@@ -20,7 +20,8 @@
 #include "setup.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
-/* True during the setup of existing namespaces. One created meanwhile may also use its work item.
+/* True while existing namespaces are set up. A namespace created at this time may also use its work
+ * item.
  */
 static bool hpcc_device_loading;
 
@@ -51,8 +52,7 @@ static void hpcc_device_note(struct net_device *dev)
 	struct ethtool_link_ksettings cmd;
 	u32 mbps = 0;
 
-	if (!netif_get_link_ksettings(dev, &cmd) &&
-	    cmd.base.speed != (u32)SPEED_UNKNOWN &&
+	if (!netif_get_link_ksettings(dev, &cmd) && cmd.base.speed != (u32)SPEED_UNKNOWN &&
 	    cmd.base.speed <= HPCC_MBPS_MAX)
 		mbps = cmd.base.speed;
 	if (mbps)
@@ -89,12 +89,8 @@ static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 	return entry ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
 }
 
-/**
- * hpcc_host_rate() - B of the host
- * @sk: connected socket, under its lock
- * @mbps: configured value, Mbit/s; 0: the speed of the egress device of the socket's route, or
- *	HPCC_DEFAULT_MBPS if it is unknown
- * Return: bytes/s.
+/* B of the host in bytes/s. @mbps: configured value, Mbit/s; 0: the speed of the egress device of
+ * the socket's route, or HPCC_DEFAULT_MBPS if it is unknown. Context: socket lock.
  */
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
 {
@@ -110,12 +106,7 @@ u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
 }
 EXPORT_SYMBOL_GPL(hpcc_host_rate);
 
-/**
- * hpcc_base_rtt_ns() - T
- * @sk: socket, under its lock
- * @configured_ns: configured value; 0: the minimum RTT of the connection
- * Return: ns.
- */
+/* T in ns. @configured_ns: configured value; 0: the minimum RTT. Context: socket lock. */
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -211,17 +202,13 @@ static struct hpcc_setup hpcc_device_setup = {
 	.down	= hpcc_device_down,
 };
 
-/**
- * hpcc_device_init() - start to track device speeds; existing devices follow when RTNL is free
- */
+/* Start to track device speeds; existing devices follow when RTNL is free. */
 void __init hpcc_device_init(void)
 {
 	hpcc_setup_begin(&hpcc_device_setup);
 }
 
-/**
- * hpcc_device_exit() - stop tracking device speeds
- */
+/* Stop tracking device speeds. */
 void hpcc_device_exit(void)
 {
 	hpcc_setup_end(&hpcc_device_setup);

@@ -6,7 +6,9 @@
 #include <linux/inet_diag.h>
 #include <linux/math64.h>
 
-/* Whether get_info's caller requests the attribute: inet_diag has only the bit of Vegas for it. */
+/* Whether the caller of get_info requests the attribute. inet_diag does this with the bit
+ * of Vegas.
+ */
 static inline bool hpcc_info_is_wanted(u32 ext)
 {
 	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1));

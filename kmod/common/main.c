@@ -25,6 +25,6 @@ module_init(hpcc_common_init);
 module_exit(hpcc_common_exit);
 
 MODULE_AUTHOR("The HPCC++ for Linux authors");
-MODULE_DESCRIPTION("What tcp_hpcc and tcp_ldcp share");
+MODULE_DESCRIPTION("Code that tcp_hpcc and tcp_ldcp share");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(HPCC_VERSION);

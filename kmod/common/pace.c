@@ -9,12 +9,7 @@
 
 #include "pace.h"
 
-/**
- * hpcc_burst_init() - start to limit bursts
- * @sk: socket
- * @burst: filled in
- * @segs: maximum in segments, 1 or more
- */
+/* Start to limit bursts. @segs: maximum in segments, 1 or more. */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
 {
 	burst->segs = segs;
@@ -23,11 +18,7 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
 }
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
 
-/**
- * hpcc_pacing_begin() - enable pacing in TCP
- * @sk: socket
- * @burst: @burst->paced is set if TCP did not pace before
- */
+/* Enable pacing in TCP. Sets @burst->paced if TCP did not pace before. */
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 {
 	burst->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
@@ -35,11 +26,7 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 }
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
-/**
- * hpcc_stamped_begin() - start to track departure times of segments without data
- * @tp: socket
- * @stamped: filled in
- */
+/* Start to track departure times of segments without data. */
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
 	stamped->pure = tp->segs_out - tp->data_segs_out;
@@ -47,13 +34,9 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
-/**
- * hpcc_stamped_follow() - record segments without data that were sent since the last call
- * @tp: socket
- * @stamped: departure times
- *
- * Their TSval is assumed to be tcp_wstamp_ns. Call this also before the first data, which move
- * tcp_wstamp_ns into the future: the ACK of the handshake has already left.
+/* Record segments without data that were sent since the last call. Their TSval is assumed to be
+ * tcp_wstamp_ns. Call this also before the first data, which move tcp_wstamp_ns into the future:
+ * the ACK of the handshake has already left.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -100,13 +83,8 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
-/**
- * hpcc_pacing_restore() - undo hpcc_cap_bursts() and hpcc_pacing_begin()
- * @sk: socket; a packet that waits in TCP leaves now, or when SO_MAX_PACING_RATE allows it
- * @burst: its limits
- * @stamped: for hpcc_pace_at()
- *
- * A packet that waits in fq keeps its departure time.
+/* Undo hpcc_cap_bursts() and hpcc_pacing_begin(). A packet that waits in TCP leaves now, or when
+ * SO_MAX_PACING_RATE allows it. A packet that waits in fq keeps its departure time.
  */
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst, struct hpcc_stamped *stamped)
 {
@@ -160,12 +138,13 @@ void __hpcc_pace_first(struct sock *sk, u32 bytes)
 }
 EXPORT_SYMBOL_GPL(__hpcc_pace_first);
 
-/* The maximum wait of a packet: the time of two bursts, as the last one may have been longer. */
+/* The maximum wait of a packet: the time of two bursts, because the last one may have been
+ * longer.
+ */
 static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 {
 	const struct sock *sk = (const struct sock *)tp;
-	u64 bytes = 2ULL * (tp->mss_cache + MAX_TCP_HEADER) *
-		    sk->sk_gso_max_segs;
+	u64 bytes = 2ULL * (tp->mss_cache + MAX_TCP_HEADER) * sk->sk_gso_max_segs;
 
 	return div64_ul(bytes * NSEC_PER_SEC, max(sk->sk_pacing_rate, 1UL));
 }

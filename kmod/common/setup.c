@@ -51,11 +51,7 @@ static void hpcc_setup_work(struct work_struct *work)
 	queue_delayed_work(hpcc_setup_wq, &setup->work, HPCC_SETUP_RETRY);
 }
 
-/**
- * hpcc_setup_begin() - start a module's registrations in the background
- * @setup: the module's
- * Context: a module's init; does not sleep.
- */
+/* Start a module's registrations in the background. Context: a module's init; does not sleep. */
 void hpcc_setup_begin(struct hpcc_setup *setup)
 {
 	init_completion(&setup->done);
@@ -64,10 +60,8 @@ void hpcc_setup_begin(struct hpcc_setup *setup)
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_begin);
 
-/**
- * hpcc_setup_wait() - wait for the registrations as long as this is safe
- * @setup: the module's, whose congestion control is registered
- * Context: a module's init; sleeps. A signal that kills the caller ends the wait.
+/* Wait for a module's registrations as long as this is safe. Context: the module's init, after it
+ * registered its congestion control; sleeps. A signal that kills the caller ends the wait.
  */
 void hpcc_setup_wait(struct hpcc_setup *setup)
 {
@@ -85,11 +79,8 @@ void hpcc_setup_wait(struct hpcc_setup *setup)
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_wait);
 
-/**
- * hpcc_setup_end() - undo a module's registrations
- * @setup: the module's; no longer in use
- * Context: a module's exit. May wait for all locks: a request to load a module that is being
- * removed fails, and does not wait.
+/* Undo a module's registrations, which are no longer used. Context: the module's exit. May wait for
+ * all locks: a request to load a module that is being removed fails, and does not wait.
  */
 void hpcc_setup_end(struct hpcc_setup *setup)
 {
@@ -99,19 +90,14 @@ void hpcc_setup_end(struct hpcc_setup *setup)
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_end);
 
-/**
- * hpcc_setup_init() - create the workqueue
- * Return: 0 or -ENOMEM.
- */
+/* Create the workqueue. Return: 0 or -ENOMEM. */
 int __init hpcc_setup_init(void)
 {
 	hpcc_setup_wq = alloc_ordered_workqueue("hpcc_setup", 0);
 	return hpcc_setup_wq ? 0 : -ENOMEM;
 }
 
-/**
- * hpcc_setup_exit() - destroy the workqueue
- */
+/* Destroy the workqueue. */
 void hpcc_setup_exit(void)
 {
 	destroy_workqueue(hpcc_setup_wq);

@@ -122,7 +122,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	ca->blind_losses = 0;
-	/* The response to the last loss is half of the window. */
+	/* Classic's response to the last loss: half of the window. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
 	hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ldcp_run(sk, true, LDCP_C_FALLBACKS);
@@ -190,7 +190,7 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		return;
 	if (tcp_ecn_mode_rfc3168(tcp_sk(sk)))
 		ldcp_echo(sk, ca, event == CA_EVENT_ECN_IS_CE);
-	/* TCP counts marks itself; we only send the ACK immediately. */
+	/* With AccECN TCP counts marks itself; we only send the ACK immediately. */
 	else if (event == CA_EVENT_ECN_IS_CE)
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
@@ -233,7 +233,7 @@ static void ldcp_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_tlp_ack(&ca->tlp, tcp_sk(sk));
 }
 
-/* There is no slow start: TCP would count a window as used up when half of it is in flight. */
+/* 2 prevents slow start, in which TCP counts a window as used up when half of it is in flight. */
 static u32 ldcp_ssthresh(struct sock *sk)
 {
 	return 2;
@@ -393,9 +393,7 @@ struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 /* As ldcp_classic_ops, but without TCP_CONG_NEEDS_ECN. */
 struct tcp_congestion_ops ldcp_no_ecn_ops __read_mostly;
 
-/**
- * ldcp_cc_init() - set up the callbacks for connections without ECN
- */
+/* Set up the callbacks for connections without ECN. */
 void __init ldcp_cc_init(void)
 {
 	ldcp_no_ecn_ops = ldcp_classic_ops;

@@ -17,7 +17,7 @@
 #include "../common/tlp.h"
 #include "../common/sysctl.h"
 
-/* What /proc/net/ldcp counts. */
+/* Counters in /proc/net/ldcp. */
 enum ldcp_counter {
 #define COUNTER(id, name, meaning)	LDCP_C_##id
 #include "ldcp_counters.h"

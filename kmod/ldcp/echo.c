@@ -19,11 +19,8 @@ static void ldcp_set_echo(struct tcp_sock *tp, bool ce)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-/**
- * ldcp_echo() - process arriving data
- * @sk: socket, under its lock; tp->rcv_nxt is after the data, if they were in order
- * @ca: its state
- * @ce: the data have CE; if this changed, the earlier data get their delayed ACK now
+/* Process arriving data. @sk: socket, under its lock; tp->rcv_nxt is after the data, if they were
+ * in order. @ce: the data have CE; if this changed, the earlier data get their delayed ACK now.
  */
 void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 {

@@ -12,8 +12,7 @@
 
 TRACE_EVENT(ldcp_ack,
 
-	TP_PROTO(const struct sock *sk, const struct ldcp_ca *ca, u32 delivered,
-		 u32 marked),
+	TP_PROTO(const struct sock *sk, const struct ldcp_ca *ca, u32 delivered, u32 marked),
 
 	TP_ARGS(sk, ca, delivered, marked),
 

@@ -24,8 +24,8 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "alpha_permille", LDCP_SYSCTL(alpha_permille), 250, 1, 1000 },
 	{ "beta_permille", LDCP_SYSCTL(beta_permille), 500, 1, 1000 },
 	{ "gamma_permille", LDCP_SYSCTL(gamma_permille), 250, 1, 1000 },
-	/* The draft uses gamma. But 1,024 flows at 1/4 keep 256 packets in flight, and 10 us at 100
-	 * Gb/s hold only 81; with a gamma of 1/8 windows grow too slowly.
+	/* The draft uses gamma. But 1,024 flows with windows of 1/4 keep 256 packets in flight, and
+	 * a path of 10 us at 100 Gb/s holds only 81. With a gamma of 1/8 windows grow too slowly.
 	 */
 	{ "cw_min_permille", LDCP_SYSCTL(cw_min_permille), 100, 1, 1000 },
 	{ "fast_start", LDCP_SYSCTL(fast_start), 1, 0, 1 },
@@ -33,7 +33,9 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
-	/* The peer may delay its part. A handshake longer than this is not from a data center. */
+	/* The peer may delay its part of the handshake. A handshake longer than this is not from a
+	 * data center.
+	 */
 	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },

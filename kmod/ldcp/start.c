@@ -25,24 +25,18 @@ static const u32 ldcp_IW_min_segs = 2;
 /* Flows with windows below this many segments request prompt ACKs. */
 static const u32 ldcp_prompt_cwnd = 4;
 
-/**
- * ldcp_start_init() - set IW: as configured, or B_host * T
- * @sk: socket that has sent nothing
- * @ca: its state
- */
+/* Set IW: as configured, or B_host * T. */
 void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 {
 	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	u32 segs = READ_ONCE(sysctls->iw_segs);
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 mss = tp->mss_cache;
-	u64 B_host;
-	u64 bdp;
+	u64 B_host, bdp;
 
 	if (!segs) {
 		B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-		bdp = mul_u64_u32_div(B_host,
-				      hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
+		bdp = mul_u64_u32_div(B_host, hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
 				      NSEC_PER_SEC);
 		segs = div_u64(min_t(u64, bdp, ldcp_IW_max), mss);
 	}
@@ -53,15 +47,14 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	ca->start_seq = tp->snd_una;
 	ca->cw_q24 = (u64)segs << LDCP_CW_BITS;
 	ca->stage = LDCP_START;
-	/* One packet after a gap shows a loss: a queue does not reorder. RACK would wait longer. */
+	/* One packet after a gap shows a loss, because a queue does not reorder packets. RACK would
+	 * wait longer.
+	 */
 	tp->reordering = 1;
 	hpcc_open_window(sk, ca->IW);
 }
 
-/**
- * ldcp_start_allow_reordering() - undo the assumption of ldcp_start_init()
- * @sk: socket
- */
+/* Undo the assumption of ldcp_start_init(). */
 void ldcp_start_allow_reordering(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -85,11 +78,8 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_c
 	ldcp_count(sk, why, 1);
 }
 
-/**
- * ldcp_start_acked_q24() - number of segments acknowledged in order so far
- * @sk: socket
- * @ca: its state, in LDCP_START
- * Return: segments, Q24.
+/* Number of segments acknowledged in order so far. @ca: its state, in LDCP_START. Return: segments,
+ * Q24.
  */
 u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
 {
@@ -106,11 +96,8 @@ static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
 	return min(ca->cw_q24, used << LDCP_CW_BITS);
 }
 
-/**
- * ldcp_start_ack() - end the start phase if an ACK completes it without loss
- * @sk: socket
- * @ca: its state, in LDCP_START
- * @marked: segments that this ACK reports as marked: the law of the stable stage must react
+/* End the start phase if an ACK completes it without loss. @ca: its state, in LDCP_START. @marked:
+ * segments that this ACK reports as marked: the law of the stable stage must react.
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
@@ -125,7 +112,7 @@ void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 		ldcp_start_end(sk, ca, ldcp_start_used_q24(sk, ca), LDCP_C_START_MARKED);
 }
 
-/* First-RTT data, by TCP's own fields: reordering is 1, and only the SYN is acknowledged. */
+/* Whether a packet has first-RTT data: TCP's reordering is 1, and only the SYN is acknowledged. */
 static bool ldcp_is_first_rtt(const struct tcp_sock *tp, const struct sk_buff *skb)
 {
 	const struct tcphdr *th = tcp_hdr(skb);
@@ -192,17 +179,12 @@ static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 /* Whether the packet is as TCP created it, without changes by a tunnel or IPsec. */
 static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 {
-	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
-
-	return protocol == IPPROTO_TCP;
+	return (family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr) ==
+	       IPPROTO_TCP;
 }
 
-/**
- * ldcp_local_out() - netfilter hook of outgoing packets
- * @priv: unused
- * @skb: packet; with IPv6 extension headers it stays ECN-capable, which is safe
- * @state: state of the hook
- * Return: NF_ACCEPT, always.
+/* Netfilter hook of outgoing packets. A packet with IPv6 extension headers stays ECN-capable, which
+ * is safe. Return: always NF_ACCEPT.
  */
 unsigned int ldcp_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
@@ -212,9 +194,8 @@ unsigned int ldcp_local_out(void *priv, struct sk_buff *skb, const struct nf_hoo
 	 * socket lock, and setsockopt(TCP_CONGESTION) may replace icsk_ca_priv.
 	 */
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
-	    sk->sk_type != SOCK_STREAM ||
-	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops ||
-	    !ldcp_is_tcp(skb, state->pf))
+	    sk->sk_type != SOCK_STREAM || !ldcp_is_tcp(skb, state->pf) ||
+	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops)
 		return NF_ACCEPT;
 	ldcp_ask_prompt_ack(skb, tcp_sk(sk));
 	if (ldcp_is_first_rtt(tcp_sk(sk), skb) && ldcp_clear_ect(skb, state->pf))

@@ -111,7 +111,7 @@ test_changed()
 	secure_boot || fail "this is no Secure Boot"
 	cp "$OWN/hpcc_common.ko" /run/changed.ko
 	defer rm /run/changed.ko
-	sed -i 's/What tcp_hpcc and tcp_ldcp share/What tcp_hpcc and tcp_ldcp shaRe/' /run/changed.ko
+	sed -i 's/Code that tcp_hpcc and tcp_ldcp share/Code that tcp_hpcc and tcp_ldcp shaRe/' /run/changed.ko
 	! cmp -s "$OWN/hpcc_common.ko" /run/changed.ko || fail "nothing to change"
 	refused "Key was rejected by service" insmod /run/changed.ko
 }

@@ -270,7 +270,7 @@ dkms_from_tree()
 
 dkms_again()
 {
-	sed -i 's/What tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common/main.c"
+	sed -i 's/Code that tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common/main.c"
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
 }
 
