@@ -26,12 +26,8 @@ void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 		      int at, u32 pos) __ro_after_init;
 EXPORT_SYMBOL_GPL(hpcc_stack_in);
 
-/**
- * hpcc_carrier_register() - let connections use a carrier from now on
- * @ops: the carrier; no other module has its number
- *
- * Context: last step of a module's init. Takes no lock: see common/setup.c.
- * Return: always 0.
+/* Let connections use a carrier from now on. No other module has its number. Context: last step of
+ * a module's init. Takes no lock: see common/setup.c. Return: always 0.
  */
 int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 {
@@ -43,11 +39,8 @@ int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_register);
 
-/**
- * hpcc_carrier_unregister() - stop the use of a carrier
- * @ops: a carrier that no flow uses
- *
- * Context: a module's exit; waits until no packet uses @ops.
+/* Stop the use of a carrier. @ops: a carrier that no flow uses. Context: a module's exit; waits
+ * until no packet uses @ops.
  */
 void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 {
@@ -59,12 +52,7 @@ void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_unregister);
 
-/**
- * hpcc_carrier_caps() - capabilities of a receiver
- * @net: network namespace
- * @carrier: carrier of the route to the sender
- *
- * Context: RCU read side.
+/* Capabilities of a receiver. @carrier: carrier of the route to the sender. Context: RCU read side.
  * Return: HPCC_CAP_* of all carriers whose telemetry the receiver accepts, and HPCC_CAP_PROBES if
  * @carrier needs it.
  */
@@ -102,11 +90,7 @@ static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 	return carrier;
 }
 
-/**
- * hpcc_carrier_begin() - choose the carrier of a new flow
- * @sk: its socket
- * @flow: the flow
- */
+/* Choose the carrier of a new flow. */
 void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 {
 	flow->carrier_state.nodes = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.ioam_nodes);
@@ -115,12 +99,8 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 		hpcc_carrier_of(flow)->begin(tcp_sk(sk), flow);
 }
 
-/**
- * hpcc_carrier_end() - let the TCP option carry requests from now on
- * @sk: socket, under its lock
- * @flow: its flow, which uses another carrier; the module of that carrier may then be unloaded
- *
- * Return: whether probes may continue to carry requests.
+/* Let the TCP option carry requests from now on. The module of the flow's carrier may then be
+ * unloaded. Context: socket lock. Return: whether probes may continue to carry requests.
  */
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 {
@@ -133,12 +113,8 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 	return probes;
 }
 
-/**
- * hpcc_carrier_fits() - whether a trace or stack, and an option of one record, fit into a segment
- * @seg: the segment
- * @sk: its socket
- * @n: bytes of trace or stack
- * @room: bytes for options; reduced to the space beside the trace or stack
+/* Whether a trace or stack, and an option of one record, fit into a segment. @n: bytes of trace or
+ * stack. @room: bytes for options; reduced to the space beside the trace or stack.
  */
 bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
 {
@@ -157,7 +133,6 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_fits);
  * @in: the segment
  * @opt: head of its FORWARD or IDENTIFY
  * @records: records of @opt
- *
  * Return: NULL if the records are in the option.
  */
 const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *flow,
@@ -177,13 +152,9 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 	return in->carrier;
 }
 
-/**
- * hpcc_signal_write() - write the REPORT that reflects a signal
- * @flow: a flow with a signal
- * @p: hpcc_opt_len(1) bytes
- *
- * Context: LOCAL_OUT.
- * Return: its length; 0 if another CPU has taken the signal, or if its carrier is unloaded.
+/* Write the REPORT that reflects a signal. @flow: a flow with a signal. @p: hpcc_opt_len(1) bytes.
+ * Context: LOCAL_OUT. Return: its length; 0 if another CPU has taken the signal, or if its carrier
+ * is unloaded.
  */
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 {

@@ -17,7 +17,7 @@
  * bypass a filter by means of a tag. Without its tag, the probe passes the whole receive path
  * again: IP filters see it, and a namespace that forwards may route it on.
  *
- * Data carry no tags: GRO would not merge such data, and they would overtake merged data.
+ * Data carry no tags: GRO does not merge data with a tag, so they would overtake merged data.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_ether.h>

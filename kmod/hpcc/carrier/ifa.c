@@ -21,7 +21,6 @@
  * While the table of links is empty, the receiver does not announce HPCC_CAP_IFA, and ignores IFA.
  * So an administrator who permits IFA adds a link.
  */
-#include <linux/bitfield.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/ip6_checksum.h>

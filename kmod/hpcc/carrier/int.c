@@ -24,13 +24,11 @@
  *
  * A lost probe is not retransmitted, so an RTO gives no information about INT: there is no rto().
  */
-#include <linux/bitfield.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/dsfield.h>
 #include <net/tcp.h>
 #include <hpcc/carrier/int.h>
-#include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
 #include "common/peek.h"
@@ -41,7 +39,7 @@ static const struct hpcc_carrier_ops hpcc_int_md;
 /* The largest window that TCP can advertise. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
 
-/* More than the shim and the maximum length that it can contain. */
+/* More than the length of the shim and of the longest stack that it can state. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
 
 static bool hpcc_int_fits(const struct hpcc_segment *seg, const struct sock *sk,
@@ -74,7 +72,7 @@ static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
 	return true;
 }
 
-/* Bytes after the TCP header; of the first probe, if GRO has merged several. */
+/* Bytes after the TCP header. If GRO has merged several probes, those of the first one. */
 static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 {
 	if (skb_is_gso(in->skb))
@@ -83,9 +81,9 @@ static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 }
 
 /* Whether the sequence number shows that INT follows the TCP header: TCP would discard these bytes.
- * While our ACKs are on their way, the peer may be behind rcv_nxt by a window, and the window may
- * have been larger then: accept up to two windows. So an attacker must guess the number about as
- * exactly as that of data.
+ * The peer may not have our last ACKs yet. So its number may be a window below rcv_nxt, and the
+ * window may have been larger before: accept up to two windows. So an attacker must guess this
+ * number about as exactly as the number of data.
  */
 static bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 			   const struct hpcc_opt *opt)

@@ -11,7 +11,6 @@
  *			FORWARD after the records of its hops. The hop-by-hop header stays.
  */
 #include <linux/ipv6.h>
-#include <linux/slab.h>
 #include <hpcc/carrier/ioam.h>
 
 #include "carrier/carrier.h"

@@ -4,7 +4,6 @@
  */
 #include <linux/export.h>
 #include <linux/slab.h>
-#include <net/tcp.h>
 #include <hpcc/carrier/ifa.h>
 #include <hpcc/carrier/int.h>
 #include <hpcc/carrier/ioam.h>
@@ -90,7 +89,6 @@ static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8
  *
  * If one hop is unknown, there are no records at all: it may be the loaded hop. A trace without
  * hops counts as received, but gives no information.
- *
  * Context: LOCAL_IN.
  * Return: whether there are records.
  */
@@ -122,7 +120,6 @@ EXPORT_SYMBOL_GPL(hpcc_trace_in);
  * @in: the segment, with a stack
  * @opt: head of the segment's FORWARD
  * @t: the stack, as for hpcc_trace_in()
- *
  * Context: LOCAL_IN.
  */
 void hpcc_stack_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
