@@ -23,7 +23,6 @@
 #include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"
-#include "flow/notify.h"
 #include "netns/net.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
@@ -118,11 +117,9 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (hpcc_mail_pending(flow) || READ_ONCE(flow->rx_window_new) ||
-	    flow->dirty || flow->conserving ||
-	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
+	    flow->dirty || flow->conserving || hpcc_algo_is_slow(&flow->algo, &flow->params) ||
 	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
-	    tcp_min_rtt(tp) != flow->min_rtt_us ||
-	    hpcc_loss_ends(tp, flow, rs))
+	    tcp_min_rtt(tp) != flow->min_rtt_us || hpcc_loss_ends(tp, flow, rs))
 		return false;
 	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
 }
@@ -152,8 +149,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 		return;
 	}
 	hpcc_algo_acked(&flow->algo, &flow->params,
-			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
-			ack.before_q16);
+			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache, ack.before_q16);
 	if (!ack.n && !flow->dirty && !flow->searching && !flow->conserving)
 		return;
 	searching = hpcc_is_searching(tp, flow);

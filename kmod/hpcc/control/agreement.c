@@ -9,8 +9,8 @@
  *
  * The key of a note has the addresses, the ports and the peer's initial sequence number (IRS). So a
  * forged SYN must guess 32 bits, and a later connection between the same ports, or one with equal
- * addresses in another VRF, has another key. If our own SYN carried the option, its note has our
- * number; the SYN-ACK that acknowledges it takes the note.
+ * addresses in another VRF, has another key. The key of our own SYN's note has our initial sequence
+ * number. When the SYN-ACK arrives that acknowledges this number, LOCAL_IN takes the note.
  *
  * The first SYN with our option allocates a namespace's table of fixed size: an outgoing SYN, or a
  * SYN for a listener whose child would run hpcc. During a flood of about 1,000 SYNs or more per
@@ -18,7 +18,6 @@
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
-#include <net/ipv6.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
@@ -180,15 +179,9 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 	spin_unlock_bh(ref.lock);
 }
 
-/**
- * hpcc_agree_offered() - return the note of a peer's SYN
- * @net: network namespace
- * @tuple: the connection
- * @irs: initial sequence number of the peer
- *
- * The note stays in the table for retransmissions of the SYN-ACK.
- *
- * Return: the note; its capabilities are 0 if the SYN did not carry the option.
+/* Return the note of a peer's SYN. The note stays in the table for retransmissions of the SYN-ACK.
+ * @irs: initial sequence number of the peer. Return: the note; its capabilities are 0 if the SYN
+ * did not carry the option.
  */
 struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs)
 {
@@ -229,13 +222,9 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 
 	rcu_read_unlock();
 }
 
-/**
- * hpcc_agree_take() - take a connection's note out of the table
- * @net: network namespace
- * @tuple: the connection
- * @irs: initial sequence number of the peer
- * @in: segment that needs the note, or NULL; if its checksum is wrong, the note stays
- * Return: the note; all 0 if no note was taken.
+/* Take a connection's note out of the table. @irs: initial sequence number of the peer. @in:
+ * segment that needs the note, or NULL; if its checksum is wrong, the note stays. Return: the note;
+ * all 0 if no note was taken.
  */
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 				 const struct hpcc_arrival *in)
@@ -259,11 +248,7 @@ struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple 
 	return note;
 }
 
-/**
- * hpcc_tuple_of_sock() - the connection of a socket
- * @sk: full or request socket
- * @tuple: result
- */
+/* The connection of a full or request socket. */
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 {
 	memset(tuple, 0, sizeof(*tuple));
@@ -280,11 +265,8 @@ static u32 hpcc_irs(const struct sock *sk)
 	return tp->rcv_nxt - 1 - (u32)tp->bytes_received;
 }
 
-/**
- * hpcc_agreed() - take a connection's note and report the agreement
- * @sk: connected socket, under its lock
- * @prior_hold: result: value of hpcc_agreement_save(); 0: new connection
- * @kind: result: the option's kind
+/* Take a connection's note and report the agreement. @prior_hold: result: value of
+ * hpcc_agreement_save(); 0: new connection. @kind: result: the option's kind. Context: socket lock.
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
 u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
@@ -319,9 +301,7 @@ void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kin
 	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), note, NULL);
 }
 
-/**
- * hpcc_agreement_init() - choose the hash key when the module is loaded
- */
+/* Choose the hash key when the module is loaded. */
 void __init hpcc_agreement_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct hpcc_note) != 16);

@@ -19,7 +19,6 @@
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 #include <hpcc/law/newint.h>
 
 #include "common/peek.h"
@@ -95,13 +94,8 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 	return max_t(u32, READ_ONCE(census->last), atomic_read(&census->now));
 }
 
-/**
- * hpcc_report_due() - count a flow before an echo, and decide on a REPORT beside it
- * @flow: a flow
- * @tp: its socket
- * @net: its network namespace
- * Context: LOCAL_OUT.
- * Return: whether the peer wants N, and the last REPORT is at least T old or had a different N.
+/* Count a flow before an echo, and decide on a REPORT beside it. Context: LOCAL_OUT. Return:
+ * whether the peer wants N, and the last REPORT is at least T old or had a different N.
  */
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net)
 {
@@ -173,13 +167,8 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 }
 EXPORT_SYMBOL_GPL(hpcc_count_N);
 
-/**
- * hpcc_report_in() - keep the N of a REPORT for the end of the round trip
- * @flow: a flow that wants N
- * @opt: head of the option
- * @records: its records
- * Context: LOCAL_IN.
- * Return: 0, or -EINVAL if the REPORT does not contain exactly one N.
+/* Keep the N of a REPORT for the end of the round trip. Context: LOCAL_IN. Return: 0, or -EINVAL if
+ * the REPORT does not contain exactly one N.
  */
 int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
@@ -215,12 +204,8 @@ u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q1
 	return W_ai_q16;
 }
 
-/**
- * hpcc_follow_N() - adapt W_ai to N at the end of a round trip
- * @flow: a flow
- * @now_us: tcp_mstamp, modulo 2^32
- * Context: socket lock.
- * Return: W_ai.
+/* Adapt W_ai to N at the end of a round trip. @now_us: tcp_mstamp, modulo 2^32. Context: socket
+ * lock. Return: W_ai.
  */
 u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 {

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which congestion response a connection runs: "hpcc" with telemetry, or "hpcc-classic", Reno. ss
- * and getsockopt() show these names.
- *
- *	TELEMETRY	W controls the window, records are usable
- *	STALE		W controls the window, all records after the last usable one are unusable
- *	CLASSIC		Reno controls the window until a record arrives
- *	CLASSIC_VERIFY	Reno controls the window until a link is measured
+ * and getsockopt() show these names. enum hpcc_mode describes the modes.
  *
  *	TELEMETRY -> CLASSIC		no usable record for 8 requests, 8 ACKs and 4 RTTs
  *	STALE -> CLASSIC_VERIFY		no usable record for 8 requests, 8 ACKs and 4 RTTs
@@ -34,7 +29,7 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/* A fallback for loss stops a carrier in data if more requests than this had no answer. */
+/* A fallback for loss stops a carrier that data use, if more requests than this had no answer. */
 static const u32 hpcc_unanswered = 2;
 
 static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
@@ -42,11 +37,7 @@ static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
 	WRITE_ONCE(flow->mode, mode);
 }
 
-/**
- * hpcc_enter_telemetry() - let W control the window
- * @sk: socket
- * @flow: its flow, with the initial W
- */
+/* Let W control the window, beginning with its current value. */
 void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -75,12 +66,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpc
 	hpcc_run(sk, true, true);
 }
 
-/**
- * hpcc_begin_classic() - start a new flow with Reno
- * @sk: socket
- * @flow: its flow
- * @hold: minimum number of round trips of classic
- */
+/* Start a new flow with Reno. @hold: minimum number of round trips of classic. */
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 {
 	hpcc_watch_loss(tcp_sk(sk), flow);
@@ -151,12 +137,7 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
 	return max(tcp_snd_cwnd(tp), tp->snd_ssthresh / 2);
 }
 
-/**
- * hpcc_follow_records() - select the response after the records of an ACK
- * @sk: socket that runs hpcc
- * @flow: its flow
- * @usable: result of hpcc_judge_records()
- * @ack: result of the records of the ACK
+/* Select the response of hpcc after the records of an ACK. @usable: result of hpcc_judge_records().
  * Return: whether the connection runs classic now.
  */
 bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_records usable,
@@ -182,11 +163,7 @@ bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_reco
 	return true;
 }
 
-/**
- * hpcc_answer_loss() - no link with telemetry explains the losses: fall back
- * @sk: socket that runs hpcc
- * @flow: its flow
- */
+/* Fall back: no link with telemetry explains the losses. */
 void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -198,17 +175,11 @@ void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 	window = hpcc_loss_window(tp, flow);
 	hpcc_count(sock_net(sk), HPCC_C_UNSEEN_LOSS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_UNSEEN_LOSS,
-		       flow->mode == HPCC_MODE_STALE ? HPCC_MODE_CLASSIC_VERIFY :
-						       HPCC_MODE_CLASSIC,
-		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow),
-					  window), window);
+		       flow->mode == HPCC_MODE_STALE ? HPCC_MODE_CLASSIC_VERIFY : HPCC_MODE_CLASSIC,
+		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow), window), window);
 }
 
-/**
- * hpcc_rto() - an RTO fired: the path may drop segments with our option
- * @sk: socket
- * @flow: its flow
- */
+/* An RTO fired: the path may drop segments with our option. */
 void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	bool muted = hpcc_mute_rto(sk, flow);
@@ -223,7 +194,7 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 			       tcp_sk(sk)->prior_cwnd / 2);
 }
 
-/* Losses may have caused the fallback before the flow detected silence of its carrier. */
+/* In classic, detect silence of the carrier: losses may have caused the fallback before. */
 static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (likely(!flow->carrier))
@@ -287,9 +258,8 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
 struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
 
-/**
- * hpcc_cc_init() - complete the callbacks, and create those for connections without ECN
- * @get_info: answers ss and getsockopt(TCP_CC_INFO)
+/* Complete the callbacks, and create those for connections without ECN. @get_info: answers ss and
+ * getsockopt(TCP_CC_INFO).
  */
 void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
 					    union tcp_cc_info *info))
@@ -301,14 +271,10 @@ void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
 	hpcc_classic_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
 }
 
-/**
- * hpcc_run() - select a connection's callbacks
- * @sk: socket
- * @classic: true: Reno's response; false: the response of hpcc
- * @agreed: the peer agreed to telemetry
- *
- * TCP_CONG_NEEDS_ECN also sets ECT in retransmissions and pure ACKs; without agreement or ECN this
- * violates RFC 3168, sections 6.1.4 and 6.1.5. Nothing is negotiated before the SYN-ACK.
+/* Select a connection's callbacks. TCP_CONG_NEEDS_ECN also sets ECT in retransmissions and pure
+ * ACKs; without agreement or ECN this violates RFC 3168, sections 6.1.4 and 6.1.5. Nothing is
+ * negotiated before the SYN-ACK. @classic: true: Reno's response; false: the response of hpcc.
+ * @agreed: the peer agreed to telemetry.
  */
 void hpcc_run(struct sock *sk, bool classic, bool agreed)
 {

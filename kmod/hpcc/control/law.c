@@ -4,10 +4,8 @@
  * records of an ACK (<hpcc/law/state.h>). All functions run under the socket lock.
  */
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 
 #include "common/device.h"
-#include "control/cc.h"
 #include "control/law.h"
 #include "control/loss.h"
 #include "control/receiver_ops.h"
@@ -33,12 +31,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u32 base_rtt_ns = READ_ONCE(sysctls->base_rtt_ns);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
 	u64 was_q16 = flow->params.W_ai_q16;
-	u64 W_init_q16;
-	u64 W_ai_q16;
-	u64 B_host;
-	u32 sample;
-	u32 rtt_ns;
-	u32 T_ns;
+	u64 W_init_q16, W_ai_q16, B_host;
+	u32 sample, rtt_ns, T_ns;
 
 	hpcc_window_changed(flow);
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
@@ -56,8 +50,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
 			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, base_rtt_ns,
 				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
-			 div_u64((u64)eta_permille << 24, 1000),
-			 READ_ONCE(sysctls->max_stage));
+			 div_u64((u64)eta_permille << 24, 1000), READ_ONCE(sysctls->max_stage));
 	flow->params.W_ai_q16 = hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16),
 					   READ_ONCE(sysctls->n_flows), was_q16);
 
@@ -70,11 +63,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_receiver_follow_T(sk, flow);
 }
 
-/**
- * hpcc_law_begin() - set the parameters and W of a new flow
- * @sk: socket
- * @flow: its flow
- */
+/* Set the parameters and W of a new flow. */
 void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
@@ -84,11 +73,7 @@ void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow)
 	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
 }
 
-/**
- * hpcc_law_slow() - begin slow start with TCP's own window
- * @sk: socket
- * @flow: its flow
- */
+/* Begin slow start with TCP's own window. */
 void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -97,11 +82,7 @@ void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_slow(&flow->algo);
 }
 
-/**
- * hpcc_law_new_T() - update T and all that depends on it, also W: R = W/T must not exceed B_host
- * @sk: socket
- * @flow: its flow
- */
+/* Update T and all that depends on it, also W: R = W/T must not exceed B_host. */
 void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_algo *algo = &flow->algo;
@@ -111,11 +92,7 @@ void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
 }
 
-/**
- * hpcc_law_rto() - an RTO fired: the sender computes W, from one segment, as in slow start
- * @sk: socket
- * @flow: its flow
- */
+/* An RTO fired: the sender computes W, from one segment, as in slow start. */
 void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
@@ -130,10 +107,7 @@ void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_slow(&flow->algo);
 }
 
-/**
- * hpcc_law_undo() - the last RTO was spurious: restore W
- * @flow: a flow
- */
+/* The last RTO was spurious: restore W. */
 void hpcc_law_undo(struct hpcc_flow *flow)
 {
 	if (flow->algo.W_q16 >= flow->prior.W_q16)
@@ -142,11 +116,8 @@ void hpcc_law_undo(struct hpcc_flow *flow)
 	flow->algo.slow_start_limit_q16 = flow->prior.slow_start_limit_q16;
 }
 
-/**
- * hpcc_law_count() - count what the law ignored in the records of an ACK
- * @sk: socket
- * @flow: its flow
- * @bits: enum hpcc_ack_bits
+/* Count records of an ACK that the law ignored, and changes of the path. @bits: enum
+ * hpcc_ack_bits.
  */
 void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 {
@@ -166,12 +137,7 @@ void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 	}
 }
 
-/**
- * hpcc_measure_only() - process records without a change of W
- * @sk: socket that runs classic
- * @flow: its flow
- * Return: whether a link was measured.
- */
+/* Process records in classic, without a change of W. Return: whether a link was measured. */
 bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 bits;

@@ -5,7 +5,6 @@
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
 #include "common/device.h"
@@ -42,10 +41,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum
 	return flow;
 }
 
-/**
- * hpcc_flow_free_parts() - free the memory that a flow points to
- * @flow: a flow without users
- */
+/* Free the memory that a flow without users points to. */
 void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
 	hpcc_carrier_put(flow);
@@ -55,8 +51,9 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
 }
 
-/* Classic if the connection had fallen back before it left hpcc (@prior_hold > 1). A connection
- * that returns, or whose handshake took too long, begins with slow start from TCP's window.
+/* Begin with classic if the connection had fallen back before it left hpcc (@prior_hold > 1). A
+ * connection that returns, or whose handshake took too long, begins with slow start from TCP's
+ * window.
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
 {
@@ -84,12 +81,9 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-/**
- * hpcc_begin() - a socket begins to run hpcc
- * @sk: the socket
- *
- * If both ends agreed, start with W = W_init (draft section 5), else run classic. Until the module
- * is set up (main.c), run classic without a flow; the note stays for a later setsockopt().
+/* A socket begins to run hpcc. If both ends agreed, start with W = W_init (draft section 5), else
+ * run classic. Until the module is set up (main.c), run classic without a flow; the note stays for
+ * a later setsockopt().
  */
 void hpcc_begin(struct sock *sk)
 {
@@ -131,10 +125,7 @@ void hpcc_begin(struct sock *sk)
 	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
 
-/**
- * hpcc_release() - a socket leaves hpcc, or ends; save a note for hpcc_begin()
- * @sk: socket that runs hpcc or classic
- */
+/* A socket leaves hpcc, or ends; save a note for hpcc_begin(). */
 void hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);

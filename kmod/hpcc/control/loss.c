@@ -8,14 +8,10 @@
 /* Maximum of hpcc_flow.dsack_excess: late packets above this number still count as lost. */
 static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
-/**
- * hpcc_count_dsack() - for each ACK with a DSACK: count the packets that the peer received twice
- * @tp: socket
- * @flow: its flow; call this before hpcc_tlp_ack()
- *
- * These packets were only late. The count is at most the number of packets that TCP has sent twice:
- * a larger count would hide later losses. hpcc_dsack_excess_max limits a peer that hides load and
- * reports every retransmission as a duplicate.
+/* For each ACK with a DSACK: count the packets that the peer received twice. These packets were
+ * only late. The count is at most the number of packets that TCP has sent twice: a larger count
+ * would hide later losses. hpcc_dsack_excess_max limits a peer that hides load and reports every
+ * retransmission as a duplicate. Call this before hpcc_tlp_ack().
  */
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -36,11 +32,7 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	flow->loss.dsacked = min(flow->loss.dsacked + dsacks, tp->total_retrans);
 }
 
-/**
- * hpcc_lost() - packets retransmitted or marked as lost, minus late packets
- * @tp: socket
- * @flow: its flow
- */
+/* Packets retransmitted or marked as lost, minus late packets. */
 u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
@@ -48,55 +40,32 @@ u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 	return tp->total_retrans + marked - flow->loss.dsacked;
 }
 
-/**
- * hpcc_watch_loss() - count losses from now on
- * @tp: socket
- * @flow: its flow
- */
+/* Count losses from now on. */
 void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	hpcc_fallback_start(&flow->fallback, &flow->algo,
-			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
-			    hpcc_lost(tp, flow));
+	hpcc_fallback_start(&flow->fallback, &flow->algo, tp->tcp_mstamp * NSEC_PER_USEC,
+			    tp->delivered, hpcc_lost(tp, flow));
 }
 
-/**
- * hpcc_loss_undone() - TCP detected that no packet was lost
- * @tp: socket
- * @flow: its flow
- */
+/* TCP detected that no packet was lost. */
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tp, flow));
 }
 
-/**
- * hpcc_classic_hold() - duration of classic if the socket returns to hpcc
- * @tp: socket
- * @flow: its flow
- * Return: round trips; 0: run telemetry immediately.
- */
+/* Round trips of classic if the socket returns to hpcc; 0: run telemetry immediately. */
 u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	return hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
 }
 
-/**
- * hpcc_loss_follow_T() - update the limit of losses on busy links, which depends on W_init
- * @tp: socket
- * @flow: its flow
- * @W_init_q16: bytes, Q16
- */
+/* Update the limit of losses on busy links, which depends on W_init. @W_init_q16: bytes, Q16. */
 void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_init_q16)
 {
 	flow->fallback.window = div_u64(W_init_q16 >> 16, max(tp->mss_cache, 1U));
 }
 
-/**
- * hpcc_loss_rto() - an RTO fired
- * @tp: socket
- * @flow: its flow
- */
+/* An RTO fired: limit the losses that count until its data are acknowledged. */
 void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
@@ -104,12 +73,7 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
 }
 
-/**
- * hpcc_unseen_loss() - whether there are losses that no link with telemetry explains
- * @tp: socket that runs hpcc
- * @flow: its flow
- * @rs: TCP's sample of the ACK
- */
+/* For an ACK in hpcc: whether there are losses that no link with telemetry explains. */
 bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		      const struct rate_sample *rs)
 {
@@ -121,14 +85,9 @@ bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				 tp->snd_una);
 }
 
-/**
- * hpcc_loss_window() - classic's window after losses that no link with telemetry explains
- * @tp: socket
- * @flow: its flow
- *
- * Half of the packets delivered in a round trip, as in Reno. After a failed return at most
- * classic's previous window: a return takes no bandwidth from other flows.
- * Return: segments.
+/* Classic's window, in segments, after losses that no link with telemetry explains: half of the
+ * packets delivered in a round trip, as in Reno. After a failed return it is at most classic's
+ * previous window, so that a return takes no bandwidth from other flows.
  */
 u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
@@ -139,22 +98,13 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 	return window;
 }
 
-/**
- * hpcc_loss_leave() - the connection falls back
- * @tp: socket
- * @flow: its flow
- * @least: minimum number of round trips of classic
- */
+/* The connection falls back. @least: minimum number of round trips of classic. */
 void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least)
 {
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 }
 
-/**
- * hpcc_loss_late() - for an ACK in classic: end the fallback if its losses were late packets
- * @tp: socket
- * @flow: its flow
- */
+/* For an ACK in classic: end the fallback if its losses were late packets. */
 void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!flow->loss.duplicates)

@@ -22,7 +22,6 @@
 #include <net/tcp.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
 #include "control/mute.h"
 #include "telemetry/mailbox.h"
 
@@ -40,7 +39,9 @@
 #define HPCC_TRIAL_BEFORE	7
 #define HPCC_TRIAL_AFTER	3
 
-/* After this time a trial needs no other segments. Each failed trial doubles the time. */
+/* After this time a trial needs no segments before and after it. Each failed trial doubles the
+ * time.
+ */
 #define HPCC_TRIAL_WAIT		(10 * HZ)
 #define HPCC_TRIAL_DOUBLINGS	6
 
@@ -56,11 +57,9 @@ static void hpcc_mute(struct hpcc_flow *flow)
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
 }
 
-/**
- * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
- * @sk: socket, under its lock
- * @flow: its flow; hpcc_carrier_rto() first stops another carrier
- * Return: whether this RTO mutes the flow.
+/* An RTO fired: the path may drop segments with our option. If data use another carrier,
+ * hpcc_carrier_rto() stops this carrier first. Context: socket lock. Return: whether this RTO mutes
+ * the flow.
  */
 bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -102,11 +101,7 @@ static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 }
 
-/**
- * hpcc_mute_ack() - an ACK arrived: end the muting, or try telemetry again
- * @sk: socket that runs classic, under its lock
- * @flow: its flow, which is muted
- */
+/* An ACK of a muted flow arrived, in classic: end the muting, or try telemetry again. */
 void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
 	/* Pairs with the release in hpcc_mute_tries(). */

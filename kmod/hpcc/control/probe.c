@@ -23,7 +23,6 @@
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/reserve.h"
-#include "control/window.h"
 #include "flow/notify.h"
 #include "telemetry/request.h"
 
@@ -38,13 +37,13 @@ static const u32 hpcc_probe_segs = 8;
  */
 static const u32 hpcc_probe_round_segs = 16;
 
-/* Up to 64 answers per T: the sender's T may be half of the receiver's, and ACKs come in bursts. */
+/* Limit of answers: 2^6 per T, the maximum number of requests that net.hpcc.sample allows. One per
+ * request would be too few: the sender's T may be half of our T, and probes arrive in bursts.
+ */
 static const u32 hpcc_answer_shift = 6;
 
-/**
- * hpcc_carrier_stop() - let the TCP option carry the requests from now on
- * @sk: socket, under its lock
- * @flow: its flow, which uses another carrier
+/* Stop the flow's carrier: from now on the TCP option carries the requests. Context:
+ * socket lock.
  */
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -53,11 +52,8 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_probes_set(sk, flow, flow->probes && probes);
 }
 
-/**
- * hpcc_probes_set() - let probes or data carry requests, and reserve space in data
- * @sk: socket, under its lock
- * @flow: its flow
- * @probes: use probes, if the connection negotiated SACK
+/* Let probes or data carry requests, and reserve space in data. @probes: use probes, if the
+ * connection negotiated SACK. Context: socket lock.
  */
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
@@ -115,14 +111,10 @@ static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 	return waited_ns * min(flow->fallback.window, segs) < flow->params.T * segs;
 }
 
-/**
- * hpcc_probe_send() - send a probe, if one is due
- * @sk: socket, under its lock; its clock was read just now
- * @flow: its flow, which uses probes
- *
- * A probe needs data in flight for which no RTO has fired, or queued data. Without data in flight
- * send only one probe, unless pacing delays the data: behind a closed window or TCP_CORK each
- * answer would trigger the next probe, and each probe would postpone TCP's timers.
+/* Send a probe, if one is due. A probe needs data in flight for which no RTO has fired, or queued
+ * data. Without data in flight send only one probe, unless pacing delays the data: behind a closed
+ * window or TCP_CORK each answer would trigger the next probe, and each probe would postpone TCP's
+ * timers. Context: socket lock; TCP has just read its clock. The flow uses probes.
  */
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -157,12 +149,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_request_count(flow, now_ns, requests);
 }
 
-/**
- * hpcc_probe_answer() - answer a probe, unless the last answer was just now
- * @sk: socket, under its lock
- * @flow: its flow; the limit depends on our own T, which the peer cannot influence
- *
- * Without an answer, the next segment carries the echo.
+/* Answer a probe, unless the last answer was just now. Without an answer, the next segment carries
+ * the echo. The limit depends on our own T, which the peer cannot influence. Context: socket lock.
  */
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -182,11 +170,8 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
-/**
- * hpcc_probe_arrived() - answer a probe that does not reach TCP
- * @sk: socket; if a process owns it, the next segment that TCP processes sends the answer
- * @flow: its flow; the records of the probe are ready for the echo
- * Context: LOCAL_IN.
+/* Answer a probe that does not reach TCP; its records are ready for the echo. If a process owns the
+ * socket, the next segment that TCP processes sends the answer. Context: LOCAL_IN.
  */
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
 {

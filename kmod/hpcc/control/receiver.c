@@ -11,8 +11,8 @@
  *	sender		sets W = Wc = the reported window, R = W/T
  *
  * TCP calls the receiver with an ECN event for each data segment, before it decides on an ACK, as
- * for tcp_dctcp. Without ECN there are no such events, so the sender computes W. It also does so if
- * probes carry its requests.
+ * for tcp_dctcp. Without ECN there are no such events, so the sender computes W. The sender also
+ * computes W if probes carry its requests.
  *
  * The receiver sends one ACK per four segments if many arrive per T. For this it raises rcv_mss,
  * TCP's estimate of the segment size; TCP measures rcv_mss again with each segment.
@@ -24,11 +24,7 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
-#include <hpcc/law/response.h>
 
-#include "common/peek.h"
-#include "control/cc.h"
 #include "control/census.h"
 #include "control/receiver_ops.h"
 #include "control/remote.h"
@@ -50,7 +46,7 @@ struct hpcc_rx {
 	u16 seq;			/* sequence number of reports */
 	u16 mss;			/* value of rcv_mss that TCP last measured */
 	u16 raised;			/* value to which rcv_mss was raised */
-	u8 more;			/* an ACK may wait for so many segments after the first */
+	u8 more;			/* segments that an ACK may wait for after the first one */
 	bool thin;			/* ACKs wait for more segments */
 	u8 id;				/* id of the parameters in use */
 	bool on;			/* parameters are in use */

@@ -8,11 +8,8 @@
 
 const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
 
-/**
- * hpcc_receiver_register() - let connections use receiver mode from now on
- * @ops: its functions
- * Context: last step of the module's init. Takes no lock: see common/setup.c.
- * Return: always 0.
+/* Let connections use receiver mode from now on. Context: last step of the module's init. Takes no
+ * lock: see common/setup.c. Return: always 0.
  */
 int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 {
@@ -22,10 +19,8 @@ int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_receiver_register);
 
-/**
- * hpcc_receiver_unregister() - stop the use of receiver mode
- * @ops: its functions; no flow uses them
- * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
+/* Stop the use of receiver mode. @ops: its functions; no flow uses them. Context: the module's
+ * exit; waits until no hpcc_receiver_get() still reads the operations.
  */
 void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 {
@@ -35,9 +30,8 @@ void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_receiver_unregister);
 
-/**
- * hpcc_receiver_get() - hold receiver mode, if both ends offered it
- * @flow: a new flow, not published; without the module each end computes its own W
+/* Let a new flow hold the module of receiver mode, if both ends offered this mode. Without the
+ * module each end computes its own W. The flow is not published yet.
  */
 void hpcc_receiver_get(struct hpcc_flow *flow)
 {
@@ -49,10 +43,7 @@ void hpcc_receiver_get(struct hpcc_flow *flow)
 	rcu_read_unlock();
 }
 
-/**
- * hpcc_receiver_put() - free what receiver mode has allocated for a flow, and release it
- * @flow: a flow without users
- */
+/* Free the memory of receiver mode of a flow without users, and release the module. */
 void hpcc_receiver_put(struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);

@@ -168,11 +168,7 @@ static inline bool hpcc_is_receivers(const struct hpcc_opt *opt, const u8 *recor
 	return kind == HPCC_REPORT_WINDOW || kind == HPCC_REPORT_PARAMETERS;
 }
 
-/**
- * hpcc_cwnd_event() - TCP's notification that data arrived
- * @sk: socket that runs hpcc or classic
- * @event: CA_EVENT_ECN_*; others are ignored
- */
+/* TCP's notification that data arrived. @event: CA_EVENT_ECN_*; others are ignored. */
 void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event);
 
 #endif /* _HPCC_CONTROL_RECEIVER_OPS_H */

@@ -103,11 +103,7 @@ static void hpcc_remote_send(struct sock *sk, struct hpcc_flow *flow, struct hpc
 	WRITE_ONCE(remote->due, true);
 }
 
-/**
- * hpcc_remote_stop() - let the sender compute W from now on
- * @sk: socket
- * @flow: its flow
- */
+/* Let the sender compute W from now on. */
 void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
@@ -126,10 +122,8 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_remote_send(sk, flow, remote, false);
 }
 
-/**
- * hpcc_remote_tick() - start or stop sending parameters while the sender computes W, if this is due
- * @sk: socket that runs hpcc
- * @flow: its flow, after this ACK's update of W
+/* Start or stop sending parameters while the sender computes W, if this is due. Call it after the
+ * ACK's update of W.
  */
 void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -151,10 +145,8 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/**
- * hpcc_remote_begin() - let the receiver compute W, unless probes carry requests or there is no ECN
- * @sk: socket
- * @flow: its new flow; both ends agreed, and its parameters are set
+/* Let the receiver compute W of a new flow, unless probes carry requests or there is no ECN. Both
+ * ends agreed, and the parameters are set.
  */
 void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -173,11 +165,7 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_remote_tick(sk, flow);
 }
 
-/**
- * hpcc_remote_follow_T() - send changed parameters again, and ignore windows of older parameters
- * @sk: socket
- * @flow: its flow
- */
+/* Send changed parameters again, and ignore windows of older parameters. */
 void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
@@ -190,11 +178,8 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_remote_send(sk, flow, remote, true);
 }
 
-/**
- * hpcc_remote_take() - set W from the newest window of the receiver, if it is new
- * @sk: socket that runs hpcc
- * @flow: its flow
- * Return: whether there was a new window.
+/* Set W from the newest window of the receiver, if it is new. Return: whether there was a new
+ * window.
  */
 bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -222,11 +207,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
-/**
- * hpcc_remote_silent() - let the sender compute W: the receiver's reports of W have stopped
- * @sk: socket that runs hpcc
- * @flow: its flow
- */
+/* The receiver's reports of W have stopped: let the sender compute W. */
 void hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_remote_stop(sk, flow);
@@ -234,11 +215,8 @@ void hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_count(sock_net(sk), HPCC_C_WINDOWS_STOPPED);
 }
 
-/**
- * hpcc_params_due() - whether to send parameters in place of a request
- * @flow: a flow; if it is muted, its only request is the trial that may end the muting
- * @tp: its socket
- * Context: LOCAL_OUT.
+/* Whether to send parameters in place of a request. @flow: a flow; if it is muted, its only request
+ * is the trial that may end the muting. Context: LOCAL_OUT.
  */
 bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
@@ -249,13 +227,8 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 	       hpcc_peek(flow->params.T) / 2;
 }
 
-/**
- * hpcc_params_write() - write a REPORT with parameters
- * @flow: a flow with parameters due
- * @tp: its socket
- * @p: hpcc_opt_len(2) bytes
- * Context: LOCAL_OUT.
- * Return: length of the REPORT, bytes.
+/* Write a REPORT with parameters. @flow: a flow with parameters due. @p: hpcc_opt_len(2) bytes.
+ * Context: LOCAL_OUT. Return: length of the REPORT, bytes.
  */
 u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 {
@@ -272,13 +245,9 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 	return hpcc_report_write(flow, p, words, 2);
 }
 
-/**
- * hpcc_window_in() - store a window that arrived, if it is newer than the stored window
- * @flow: a flow
- * @net: its network namespace
- * @word: the record of the window
- * Context: LOCAL_IN.
- * Return: 0; -ENOENT if the ends did not agree on windows; -EINVAL if the window is malformed.
+/* Store a window that arrived, if it is newer than the stored window. @word: the record of the
+ * window. Context: LOCAL_IN. Return: 0; -ENOENT if the ends did not agree on windows; -EINVAL if
+ * the window is malformed.
  */
 int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
 {

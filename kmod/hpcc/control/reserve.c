@@ -3,7 +3,6 @@
 #include <net/tcp.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
 #include "control/reserve.h"
 
 /* Length of the IPv4 options that setsockopt() set. */
@@ -15,11 +14,8 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
 	return opt ? opt->opt.optlen : 0;
 }
 
-/**
- * hpcc_option_reserve() - space for a FORWARD, or a FORWARD and an ECHO of one record, and the
- * carrier
- * @flow: a flow
- * Return: number of bytes; never a multiple of 8, see hpcc_reserve_restore().
+/* Space for a FORWARD, or a FORWARD and an ECHO of one record, and the carrier. Return: number of
+ * bytes; never a multiple of 8, see hpcc_reserve_restore().
  */
 u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 {
@@ -30,14 +26,9 @@ u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 	return bytes % 8 ? bytes : bytes + 4;
 }
 
-/**
- * hpcc_reserve() - reserve space for our options in each segment
- * @sk: socket
- * @flow: its flow
- * @bytes: new size; replaces the previous size
- *
- * TCP subtracts icsk_ext_hdr_len from the MSS when it computes the MSS from the path MTU. The path
- * MTU itself, icsk_pmtu_cookie, belongs to TCP.
+/* Reserve space for our options in each segment. TCP subtracts icsk_ext_hdr_len from the MSS when
+ * it computes the MSS from the path MTU. The path MTU itself, icsk_pmtu_cookie, belongs to TCP.
+ * @bytes: new size; replaces the previous size.
  */
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
@@ -52,14 +43,10 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 		icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
-/**
- * hpcc_reserve_restore() - restore the reserve after setsockopt() has overwritten it
- * @sk: socket
- * @flow: its flow
- *
- * setsockopt() of IPv4 options adds the change of their length to icsk_ext_hdr_len. setsockopt() of
- * IPv6 extension headers replaces icsk_ext_hdr_len with their length, also for IPv4 on AF_INET6.
- * These lengths are multiples of 8, and hpcc_option_reserve() is not: this distinguishes the two.
+/* Restore the reserve after setsockopt() has overwritten it. setsockopt() of IPv4 options adds the
+ * change of their length to icsk_ext_hdr_len. setsockopt() of IPv6 extension headers replaces
+ * icsk_ext_hdr_len with their length, also for IPv4 on AF_INET6. These lengths are multiples of 8,
+ * and hpcc_option_reserve() is not: this distinguishes the two.
  */
 void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 {

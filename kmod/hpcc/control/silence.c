@@ -8,20 +8,14 @@
 /* Minimum number of RTTs without a usable record, in addition to HPCC_SILENT_ACKS ACKs. */
 static const u32 hpcc_silent_rtts = 4;
 
-/* The same if the receiver computes W: it reports an unchanged W only once per 4 T. */
+/* The same minimum if the receiver computes W: it reports an unchanged W only once per 4 T. */
 static const u32 hpcc_silent_window_rtts = 8;
 
-/**
- * hpcc_judge_records() - whether usable telemetry arrives, or has stopped
- * @tp: socket that runs hpcc
- * @flow: its flow
- * @rs: TCP's rate sample of the ACK
- * @ack: result of its records
- *
- * The first record of a link measures nothing, but the next record can be compared with it. So a
- * first record is not silence. But if each record is from another link than the previous one, W
- * never changes: before a link is measured, there may be only one first record per hop. This limit
- * does not apply if the application limits the flow, because long pauses make records too old.
+/* Whether usable telemetry arrives, or has stopped. The first record of a link measures nothing,
+ * but the next record can be compared with it. So a first record is not silence. But if each record
+ * is from another link than the previous one, W never changes: before a link is measured, there may
+ * be only one first record per hop. This limit does not apply if the application limits the flow,
+ * because long pauses make records too old.
  */
 enum hpcc_records hpcc_judge_records(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				     const struct rate_sample *rs, const struct hpcc_ack *ack)

@@ -25,15 +25,9 @@ static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return true;
 }
 
-/**
- * hpcc_response_ok() - whether both numbers of a response fit the connection now
- * @flow: a flow
- * @tp: its socket
- * @in: segment without flags
- *
- * The data that triggered the response were sent and are not acknowledged. Their ACK number was the
- * end of the data received until then. Later data may have moved this end, by one window at most.
- * Context: LOCAL_IN.
+/* Whether both numbers of a response fit the connection now. The data that triggered the response
+ * were sent and are not acknowledged. Their ACK number was the end of the data received until then.
+ * Later data may have moved this end, by one window at most. Context: LOCAL_IN.
  */
 bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 		      const struct hpcc_arrival *in)
@@ -122,10 +116,8 @@ bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 	return true;
 }
 
-/**
- * hpcc_response_take() - apply a response to W, unless its data are acknowledged by now
- * @sk: socket, under its lock, owned by a process or not
- * @flow: its flow, whose response is pending
+/* Apply a pending response to W, unless its data are acknowledged by now. Context: socket lock; a
+ * process may own the socket.
  */
 void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 {

@@ -7,7 +7,6 @@
  */
 #include <net/tcp.h>
 
-#include "control/cc.h"
 #include "control/receiver_ops.h"
 #include "control/window.h"
 #include "netns/net.h"
@@ -28,26 +27,16 @@ static const u32 hpcc_W_min_mss_shift = 4;
 static const u32 hpcc_burst_host_ns = 8 * NSEC_PER_USEC;
 static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
-/**
- * hpcc_window_begin() - set the burst limits of a new flow
- * @sk: socket
- * @flow: its flow
- */
+/* Set the burst limits of a new flow. */
 void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs));
 	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
 }
 
-/**
- * hpcc_burst_follow_T() - set the burst length that is allowed even if the window is small
- * @sk: socket
- * @flow: its flow
- * @T_ns: T
- * @B_host: rate of the host, bytes/s
- *
- * Short bursts cost timers and passes through the stack, long bursts make queues longer. 8 us are a
- * small part of a T of 32 us or more. With a smaller T the window alone sets the length.
+/* Set the burst length that is allowed even if the window is small. Short bursts cost timers and
+ * passes through the stack, long bursts make queues longer. 8 us are a small part of a T of 32 us
+ * or more. With a smaller T the window alone sets the length. @B_host: rate of the host, bytes/s.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
@@ -95,12 +84,7 @@ static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *
 	return (u64)READ_ONCE(flow->sample_ns) * segs > flow->params.T;
 }
 
-/**
- * hpcc_cwnd() - W in segments
- * @sk: socket
- * @flow: its flow
- * Return: W / MSS, rounded up, at least 1, at most the socket's snd_cwnd_clamp.
- */
+/* W in segments. Return: W / MSS, rounded up, at least 1, at most the socket's snd_cwnd_clamp. */
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -134,11 +118,8 @@ static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 	return R + (s64)(R >> 11) * part;
 }
 
-/**
- * hpcc_set_rate() - pace at R = W / T, or let ACKs clock a large window (net.hpcc.pace = 0)
- * @sk: socket
- * @flow: its flow
- * @clocked: ACKs arrive for data in flight
+/* Pace at R = W / T, or let ACKs clock a large window (net.hpcc.pace = 0). @clocked: ACKs arrive
+ * for data in flight.
  */
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
@@ -160,11 +141,8 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	WRITE_ONCE(sk->sk_pacing_rate, clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
-/**
- * hpcc_apply() - set cwnd, burst limit and pacing rate from W
- * @sk: socket
- * @flow: its flow; if it conserves packets, one may leave for each that has left the network
- * @rs: TCP's sample of the ACK
+/* Set cwnd, burst limit and pacing rate from W. During packet conservation one packet may leave for
+ * each packet that has left the network.
  */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs)
 {
