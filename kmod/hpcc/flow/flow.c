@@ -57,11 +57,8 @@ static void hpcc_flow_check(void)
 #undef HPCC_FLOW_LINE
 }
 
-/**
- * hpcc_flow_init() - create the hash table and the cache of flows
- * @free_parts: frees the memory that a flow without users points to; softirq
- *
- * Return: 0 or a negative error.
+/* Create the hash table and the cache of flows. @free_parts: frees the memory that a flow without
+ * users points to; softirq. Return: 0 or a negative error.
  */
 int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow))
 {
@@ -78,9 +75,7 @@ int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow))
 	return err;
 }
 
-/**
- * hpcc_flow_exit() - free the hash table and the cache, when no socket has a flow
- */
+/* Free the hash table and the cache, when no socket has a flow. */
 void hpcc_flow_exit(void)
 {
 	/* Wait for hpcc_flow_free() of the last flows. */
@@ -129,13 +124,9 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
 	call_rcu(&flow->rcu, hpcc_flow_free);
 }
 
-/**
- * hpcc_flow_zalloc() - allocate memory of a connection in addition to its flow
- * @sk: its socket
- * @size: bytes
- *
- * Context: socket lock, or RCU read side with a reference to @sk; does not sleep.
- * Return: zeroed memory, charged to the socket's cgroup, for kfree(); or NULL.
+/* Allocate memory of a connection in addition to its flow. @size: bytes. Context: socket lock, or
+ * RCU read side with a reference to @sk; does not sleep. Return: zeroed memory, charged to the
+ * socket's cgroup, for kfree(); or NULL.
  */
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 {
@@ -153,7 +144,6 @@ EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
  * @caps: HPCC_CAP_* of the peer
  * @kind: kind of the option that both ends sent
  * @why: if the function returns NULL: set to the counter of the reason
- *
  * Context: socket lock, after hpcc_charge_begin(); does not sleep.
  * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
  */
@@ -181,12 +171,8 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_
 	return flow;
 }
 
-/**
- * hpcc_flow_publish() - let hpcc_flow_find() find a flow
- * @flow: from hpcc_flow_alloc(), complete
- *
- * Context: as for hpcc_flow_alloc().
- * Return: false if there is no memory: the function has freed @flow.
+/* Let hpcc_flow_find() find a flow. @flow: from hpcc_flow_alloc(), complete. Context: as for
+ * hpcc_flow_alloc(). Return: false if there is no memory: the function has freed @flow.
  */
 bool hpcc_flow_publish(struct hpcc_flow *flow)
 {
@@ -202,12 +188,7 @@ bool hpcc_flow_publish(struct hpcc_flow *flow)
 	return false;
 }
 
-/**
- * hpcc_flow_destroy() - remove a flow from the table and free it
- * @flow: the flow, or NULL
- *
- * Context: socket lock; does not sleep.
- */
+/* Remove a flow from the table and free it. Context: socket lock; does not sleep. */
 void hpcc_flow_destroy(struct hpcc_flow *flow)
 {
 	if (!flow)
@@ -217,12 +198,8 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
 	hpcc_flow_forget(flow);
 }
 
-/**
- * hpcc_flow_find() - find the flow of a socket
- * @sk: full TCP socket
- *
- * Context: RCU read side, during which the flow is valid.
- * Return: the flow; NULL if the socket does not run hpcc or its connection has no agreement.
+/* Find the flow of a socket. Context: RCU read side, during which the flow is valid. Return: the
+ * flow; NULL if the socket does not run hpcc or its connection has no agreement.
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
@@ -230,14 +207,10 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 }
 EXPORT_SYMBOL_GPL(hpcc_flow_find);
 
-/**
- * hpcc_flow_from() - find the first flow whose number is at least @id
- * @hn: state of its network namespace
- * @id: set to the number of the flow
- *
- * Context: RCU read side, during which the flow is valid. The flow's socket is valid under the
- * flow's lock, if the flow is not dead.
- * Return: the flow; NULL if there are no more flows.
+/* Find the first flow whose number is at least @id. @hn: state of its network namespace. @id: set
+ * to the number of the flow. Context: RCU read side, during which the flow is valid. The flow's
+ * socket is valid under the flow's lock, if the flow is not dead. Return: the flow; NULL if there
+ * are no more flows.
  */
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
 {

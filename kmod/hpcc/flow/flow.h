@@ -172,7 +172,7 @@ struct hpcc_flow_reserve {
 
 /* Rate limit of events (netlink.c owns it). Socket lock. */
 struct hpcc_flow_event {
-	u32 since;	/* jiffies when a second of events began */
+	u32 since;	/* jiffies when the current second began */
 	u32 missed;	/* events suppressed by the limit since the last event was sent */
 	u8 count;	/* events sent since @since */
 };
@@ -249,7 +249,7 @@ struct hpcc_flow {
 	u16 caps;		/* HPCC_CAP_* of the peer */
 	bool probing;		/* the segment that is sent now is a probe (socket lock to set) */
 	bool rx_window_agreed;	/* both ends agreed on receiver mode: the flow holds its module */
-	u8 carrier;		/* enum hpcc_carrier, into which switches write records */
+	u8 carrier;		/* enum hpcc_carrier: switches write records into it */
 	u8 device;		/* index in hpcc_net.census, for the device of the last request */
 	struct hpcc_flow_echo echo;
 

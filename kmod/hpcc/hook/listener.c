@@ -83,11 +83,9 @@ static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_setsockopt;
 }
 
-/**
- * hpcc_child_runs_hpcc() - whether a child will run hpcc: precedence as in tcp_ca_openreq_child()
- * @listener: the listener; may be NULL
- * @route_key: congestion control in the route to the peer, or TCP_CA_UNSPEC
- * Context: RCU read side.
+/* Whether a child will run hpcc: precedence as in tcp_ca_openreq_child(). @listener: the listener;
+ * may be NULL. @route_key: congestion control in the route to the peer, or TCP_CA_UNSPEC. Context:
+ * RCU read side.
  */
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
@@ -97,18 +95,11 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 		return false;
 	if (hpcc_ca_chosen(listener))
 		return hpcc_is_ours(listener);
-	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
-	       &hpcc_ops;
+	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) == &hpcc_ops;
 }
 
-/**
- * hpcc_syn_acceptable() - whether a SYN at LOCAL_IN may begin a connection with hpcc
- * @skb: packet
- * @state: netfilter's state of the hook call
- * @th: TCP header of the packet
- * @tuple: the connection
- * Context: RCU read side.
- * Return: the listener, or NULL.
+/* Whether a SYN at LOCAL_IN may begin a connection with hpcc. @th: TCP header of the packet.
+ * Context: RCU read side. Return: the listener, or NULL.
  */
 const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
 				       const struct tcphdr *th, const struct hpcc_tuple *tuple)

@@ -5,9 +5,8 @@
  * Rules for this hook:
  *
  *	context	It runs before TCP, under RCU and without the socket lock: in softirq, or in a
- *		process that gives an NFQUEUE verdict. It never follows icsk_ca_priv:
- *		setsockopt(TCP_CONGESTION) may replace its contents at any moment. The hook finds
- *		the flow in the hash table of flow.c.
+ *		process that gives an NFQUEUE verdict. It finds the flow in the hash table of
+ *		flow.c, and never follows icsk_ca_priv (flow.h).
  *	input	The sender chose every byte. TCP has checked nothing yet. The IP layer has checked
  *		its own header and reassembled IPv4 fragments. IPv6 extension headers after the
  *		hop-by-hop options are not processed yet: the hook passes a packet on unread if it
@@ -29,24 +28,19 @@
  * The hook removes our options from the segment: with options TCP would leave its fast path for
  * each segment, and could not merge segments in its backlog.
  */
-#include <linux/export.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/rcupdate.h>
-#include <net/inet_hashtables.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
 #include "control/switch_response.h"
 #include "hook/hook.h"
 #include "hook/syn.h"
 #include "packet/arrival.h"
 #include "packet/segment.h"
 
-/* The hook ignores a TCP header after more bytes of IPv6 headers than this. */
+/* If a TCP header follows more bytes of IPv6 headers than this, the hook ignores it. */
 #define HPCC_EXTHDRS_MAX	512
 
 /* Offset of the TCP header, or -1. Skip no header that affects destination or authentication. */
@@ -137,9 +131,9 @@ static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock 
 	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
 
-/* Update the TCP checksum for @n option bytes that leave @th, still unchanged. @len: TCP length. */
-static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
-				const u8 *opts, u32 n, u32 len)
+/* Update the TCP checksum before @n option bytes are removed. @len: TCP length before. */
+static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th, const u8 *opts, u32 n,
+				u32 len)
 {
 	bool partial = skb->ip_summed == CHECKSUM_PARTIAL;
 	__wsum sum = csum_unfold(partial ? th->check : ~th->check);
@@ -155,7 +149,8 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 
 /* Remove the options from @at on from a segment whose checksum is right: move all bytes in front of
  * them. Segments with IPv6 extension headers stay unchanged, because the code that walks them keeps
- * its own offsets; also those of a virtual machine whose checksum starts elsewhere.
+ * its own offsets. A segment of a virtual machine whose checksum starts elsewhere also stays
+ * unchanged.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
@@ -166,8 +161,7 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
 	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
 	    (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr)) ||
-	    (skb->ip_summed == CHECKSUM_PARTIAL &&
-	     skb_checksum_start_offset(skb) != in->thoff))
+	    (skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) != in->thoff))
 		return;
 	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
 	hpcc_strip_checksum(skb, in->th, in->opts + at, n, skb->len - in->thoff);
@@ -277,13 +271,9 @@ static noinline bool hpcc_packet_in(struct sk_buff *skb, const struct nf_hook_st
 	return false;
 }
 
-/**
- * hpcc_local_in() - netfilter hook of incoming packets
- * @priv: unused
- * @skb: packet
- * @state: netfilter's state of the hook call
- * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
- * Return: NF_ACCEPT; NF_STOLEN for a probe or a stray response that must not reach TCP.
+/* Netfilter hook of incoming packets. Context: RCU read side; softirq, or a process that gave an
+ * NFQUEUE verdict. Return: NF_ACCEPT; NF_STOLEN for a probe or a stray response that must not reach
+ * TCP.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {

@@ -22,12 +22,8 @@
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <net/dst.h>
-#include <net/ip6_checksum.h>
-#include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
@@ -270,8 +266,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct hpcc_carrier_ops *carrier = NULL;
 	u32 forward = 0;
 	u32 echo = 0;
-	u32 room;
-	u32 len;
+	u32 room, len;
 
 	if (!flow)
 		return;
@@ -326,13 +321,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count_rcu(net, carrier->sent);
 }
 
-/**
- * hpcc_local_out() - netfilter hook of outgoing packets
- * @priv: unused
- * @skb: packet
- * @state: netfilter's state of the hook call
- * Return: always NF_ACCEPT.
- */
+/* Netfilter hook of outgoing packets. Return: always NF_ACCEPT. */
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct sock *sk = skb->sk;

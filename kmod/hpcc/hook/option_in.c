@@ -6,18 +6,15 @@
  * other segments an option is ours if an end of this version can write it, and if it is a request
  * or the answer to a request of this end. Any other option is counted and left in the segment.
  */
-#include <linux/export.h>
 #include <net/tcp.h>
 #include <hpcc/wire/record.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
 #include "control/census.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
 #include "packet/arrival.h"
-#include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
@@ -175,13 +172,10 @@ static enum hpcc_way hpcc_opt_way(u8 type)
 	}
 }
 
-/**
- * hpcc_options_in() - process our options of a segment: at most one of each enum hpcc_way
- * @flow: a flow
- * @in: the segment
- * @at: result of hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL
- * @pos: offset after that option
- * Return: offset of the strippable tail of the options, or optlen.
+/* Process our options of a segment: at most one of each enum hpcc_way. @at: result of
+ * hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL. @pos: offset after
+ * that option. Return: offset from which on all options are ours and may be removed; optlen: keep
+ * all options.
  */
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos)
 {

@@ -2,7 +2,6 @@
 /* SYN and SYN-ACK: add the option, read the option of the peer, and store a note (agreement.c). */
 #include <net/ipv6.h>
 #include <net/tcp.h>
-#include <hpcc/compat.h>
 #include <hpcc/wire/record.h>
 
 #include "carrier/carrier.h"
@@ -41,18 +40,17 @@ static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 	};
 }
 
-static bool hpcc_syn_written(const struct hpcc_segment *seg,
-			     const struct hpcc_sysctls *sysctls, u8 kind)
+static bool hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_sysctls *sysctls,
+			     u8 kind)
 {
-	return hpcc_syn_opt_find(seg->skb->data + seg->thoff +
-				 sizeof(struct tcphdr),
+	return hpcc_syn_opt_find(seg->skb->data + seg->thoff + sizeof(struct tcphdr),
 				 seg->thlen - sizeof(struct tcphdr), kind,
 				 READ_ONCE(sysctls->option_exid)) >= 0;
 }
 
 /* An option of our kind in a SYN may be of another experiment, and does not prevent ours. */
-static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
-			   const struct sock *sk, u8 kind)
+static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, const struct sock *sk,
+			   u8 kind)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
@@ -78,11 +76,8 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	return true;
 }
 
-/**
- * hpcc_syn_out() - offer the option in our SYN, unless it has data (TCP Fast Open)
- * @seg: the SYN
- * @sk: its socket
- * Context: LOCAL_OUT.
+/* Offer the option in our SYN, unless it has data (TCP Fast Open). @seg: the SYN. Context:
+ * LOCAL_OUT.
  */
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
@@ -114,16 +109,12 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg, const struct req
 
 	if (likely(!netif_is_l3_master(dst->dev)))
 		return dst_metric(dst, RTAX_CC_ALGO);
-	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
-			     ireq->ir_iif, ireq->ir_mark,
+	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple, ireq->ir_iif, ireq->ir_mark,
 			     READ_ONCE(req->rsk_listener));
 }
 
-/**
- * hpcc_synack_out() - answer a SYN that carried the option
- * @seg: the SYN-ACK
- * @sk: the request socket
- * Context: LOCAL_OUT.
+/* Answer a SYN that carried the option. @seg: the SYN-ACK. @sk: the request socket. Context:
+ * LOCAL_OUT.
  */
 void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 {
@@ -163,14 +154,9 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
 	return ok;
 }
 
-/**
- * hpcc_syn_in() - take in a SYN or SYN-ACK
- * @in: the segment
- *
- * Anybody may send a SYN. So its note affects only a connection that begins with the SYN's number.
- * A retransmitted SYN without the option withdraws the offer. A SYN-ACK uses the option kind of our
- * SYN, even if the sysctl has changed since.
- * Context: LOCAL_IN.
+/* Process a SYN or SYN-ACK. Anybody may send a SYN. So its note affects only a connection that
+ * begins with the SYN's number. A retransmitted SYN without the option withdraws the offer. A
+ * SYN-ACK uses the option kind of our SYN, even if the sysctl has changed since. Context: LOCAL_IN.
  */
 void hpcc_syn_in(const struct hpcc_arrival *in)
 {
@@ -189,8 +175,7 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(note), exid);
 	}
 	if (caps != -ENOENT &&
-	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
-	     !hpcc_arrival_intact(in))) {
+	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) || !hpcc_arrival_intact(in))) {
 		hpcc_count(net, HPCC_C_SYN_INVALID);
 		return;
 	}

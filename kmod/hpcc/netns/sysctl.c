@@ -54,12 +54,7 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	{ "option_exid", HPCC_SYSCTL(option_exid), HPCC_OPT_EXID_DEFAULT, 0, 0xffff },
 };
 
-/**
- * hpcc_sysctl_register() - set the defaults and register the parameters
- * @net: network namespace
- *
- * Return: 0 or a negative error.
- */
+/* Set the defaults and register the parameters. Return: 0 or a negative error. */
 int hpcc_sysctl_register(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
@@ -68,10 +63,7 @@ int hpcc_sysctl_register(struct net *net)
 					ARRAY_SIZE(hpcc_sysctl_descs), &hn->sysctls);
 }
 
-/**
- * hpcc_sysctl_unregister() - unregister the parameters
- * @net: network namespace
- */
+/* Unregister the parameters. */
 void hpcc_sysctl_unregister(struct net *net)
 {
 	hpcc_sysctl_dir_unregister(&hpcc_pernet(net)->sysctl_dir);

@@ -32,10 +32,8 @@ static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len
 	       ack_seq - get_unaligned_be32(opt + TCPOLEN_SACK_BASE) <= window;
 }
 
-/**
- * hpcc_segment_presence() - whether the options of a segment allow our option
- * @seg: the segment
- * @kind: TCP option kind that must be absent; HPCC_TCPOPT_EOL: none
+/* Whether the options of a segment allow our option. @kind: TCP option kind that must be absent;
+ * HPCC_TCPOPT_EOL: none.
  */
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind)
 {
@@ -64,13 +62,9 @@ static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
 	return family == NFPROTO_IPV4 ? ip_hdr(skb)->tot_len : ipv6_hdr(skb)->payload_len;
 }
 
-/**
- * hpcc_segment_space() - how many bytes fit into a segment's headers
- * @seg: the segment
- * @sk: its socket or request
- *
- * The length fields of the headers and the MTU limit this number. On its first pass through
- * LOCAL_OUT a segment of a VRF has the VRF device as its route; the socket has the real route.
+/* How many bytes fit into a segment's headers. The length fields of the headers and the MTU limit
+ * this number. On its first pass through LOCAL_OUT a segment of a VRF has the VRF device as its
+ * route; the socket has the real route.
  */
 u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 {
@@ -100,24 +94,16 @@ u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 	return min(room, limit - wire);
 }
 
-/**
- * hpcc_segment_room() - how many option bytes fit, a multiple of 4
- * @seg: the segment
- * @sk: its socket or request
- */
+/* How many option bytes fit, a multiple of 4. */
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 {
 	return min(HPCC_TCP_HEADER_MAX - seg->thlen, hpcc_segment_space(seg, sk)) & ~3U;
 }
 
-/**
- * hpcc_segment_no_room() - count a segment that has no room for our option
- * @seg: the segment
- * @what: counter
- *
- * If a segment passes LOCAL_OUT twice, only its first pass counts. On the second pass of a VRF,
- * output device and route device are the same slave of the VRF. They are also the same for
- * link-local destinations, but such segments pass LOCAL_OUT only once.
+/* Count a segment that has no room for our option. If a segment passes LOCAL_OUT twice, only its
+ * first pass counts. On the second pass of a VRF, output device and route device are the same slave
+ * of the VRF. They are also the same for link-local destinations, but such segments pass LOCAL_OUT
+ * only once.
  */
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
 {
@@ -128,18 +114,13 @@ void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what
 	if (hpcc_skb_has_passed_ipvs(skb))
 		return;
 	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
-	    !(seg->state->pf == NFPROTO_IPV6 &&
-	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
+	    !(seg->state->pf == NFPROTO_IPV6 && rt6_need_strict(&ipv6_hdr(skb)->daddr)))
 		return;
 	hpcc_count(seg->state->net, what);
 }
 
-/**
- * hpcc_segment_checksum() - update the checksum of a segment that grew
- * @seg: the segment
- * @n: number of bytes added
- *
- * th->check is the sum over the pseudo header, in which only the length changes.
+/* Update the checksum of a segment that grew. th->check is the sum over the pseudo header, in which
+ * only the length changes. @n: number of bytes added.
  */
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 {
@@ -166,12 +147,8 @@ static void hpcc_set_jumbo_length(struct sk_buff *skb)
 		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr), hop + HPCC_JUMBO_LENGTH);
 }
 
-/**
- * hpcc_set_ip_length() - write the packet's new length into the IP header
- * @skb: the packet, data at its IP header
- * @family: NFPROTO_IPV4 or NFPROTO_IPV6
- *
- * Updates the IPv4 checksum. An IP header without a length stays without a length.
+/* Write the packet's new length into the IP header. Update the IPv4 checksum, too. An IP header
+ * without a length stays without a length. The data of @skb begin at its IP header.
  */
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 {
@@ -196,7 +173,6 @@ EXPORT_SYMBOL_GPL(hpcc_set_ip_length);
  * @options: option bytes
  * @len: length of @options, a multiple of 4, at most hpcc_segment_room()
  * @behind: bytes after the TCP header, a multiple of 4; the checksum does not include them yet
- *
  * Return: false if there is no memory.
  */
 bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 behind)

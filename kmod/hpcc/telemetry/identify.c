@@ -78,12 +78,7 @@ static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
 		kfree_rcu(path, rcu);
 }
 
-/**
- * hpcc_path_flow_added() - a flow was added to its namespace's array
- * @net: network namespace
- * @flow: the flow
- * Context: does not sleep.
- */
+/* A flow was added to its namespace's array. Context: does not sleep. */
 void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
@@ -94,9 +89,8 @@ void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 		hpcc_path_attach(hn, flow, GFP_ATOMIC);
 }
 
-/**
- * hpcc_path_ask() - request the names of all links, if netlink requests them
- * @flow: a flow whose telemetry begins or whose path has changed
+/* Request the names of all links, if netlink requests them. @flow: a flow whose telemetry begins or
+ * whose path has changed.
  */
 void hpcc_path_ask(struct hpcc_flow *flow)
 {
@@ -109,13 +103,7 @@ void hpcc_path_ask(struct hpcc_flow *flow)
 	rcu_read_unlock();
 }
 
-/**
- * hpcc_path_resize() - clear the names after the new end of a path, and request the missing ones
- * @flow: its flow
- * @hops: new number of hops
- *
- * Context: LOCAL_IN.
- */
+/* Clear the names after the new end of a path, and request the missing ones. Context: LOCAL_IN. */
 void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
 {
 	struct hpcc_path *path = rcu_dereference(flow->path);
@@ -124,13 +112,8 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
 		hpcc_path_set(flow, path, hops, hops);
 }
 
-/**
- * hpcc_path_in() - store the names in an answer to IDENTIFY
- * @flow: a flow
- * @opt: head of the option
- * @records: its records, all of which fit (hpcc_opt_misfits())
- *
- * Context: LOCAL_IN.
+/* Store the names in an answer to IDENTIFY. @records: its records, all of which fit
+ * (hpcc_opt_misfits()). Context: LOCAL_IN.
  */
 void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
@@ -170,11 +153,7 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 		hpcc_path_attach(hn, flow, GFP_NOWAIT);
 }
 
-/**
- * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
- * @net: network namespace
- * Context: sleeps.
- */
+/* Request the names of all links, for HPCC_PATHS_ASK_S seconds. Context: sleeps. */
 void hpcc_paths_ask(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
@@ -204,21 +183,14 @@ static void hpcc_paths_end(struct work_struct *work)
 	mutex_unlock(&hn->path_lock);
 }
 
-/**
- * hpcc_paths_init() - prepare a namespace for requests for names
- * @hn: state of a network namespace
- */
+/* Prepare a namespace for requests for names. */
 void hpcc_paths_init(struct hpcc_net *hn)
 {
 	mutex_init(&hn->path_lock);
 	INIT_DELAYED_WORK(&hn->path_end, hpcc_paths_end);
 }
 
-/**
- * hpcc_paths_exit() - cancel the work that ends requests for names
- * @hn: state of a network namespace
- * Context: sleeps.
- */
+/* Cancel the work that ends requests for names. Context: sleeps. */
 void hpcc_paths_exit(struct hpcc_net *hn)
 {
 	cancel_delayed_work_sync(&hn->path_end);

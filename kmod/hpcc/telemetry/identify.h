@@ -16,7 +16,9 @@ struct hpcc_path {
 	struct rcu_head rcu;
 };
 
-/* Whether each segment carries a request, so that names arrive soon. Context: RCU read side. */
+/* Whether each segment must carry a request, because names of links are still missing. Context: RCU
+ * read side.
+ */
 static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 {
 	const struct hpcc_path *path;

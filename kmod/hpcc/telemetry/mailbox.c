@@ -44,13 +44,9 @@ static const u32 hpcc_base_age_T = 64;
 /* A quiet mark in the mailbox. Records there contain a scale, so no record has this value. */
 #define HPCC_WORD_QUIET		1ULL
 
-/**
- * hpcc_set_scale() - use another scale in requests from now on
- * @flow: a flow, under its socket's lock
- * @scale: the scale
- *
- * Echoes of earlier scales are still accepted, except for a scale that is equal to @scale modulo
- * 15: this scale is removed, and the mailbox is cleared.
+/* Use another scale in requests from now on. Echoes of earlier scales are still accepted, except
+ * for a scale that is equal to @scale modulo 15: this scale is removed, and the mailbox is cleared.
+ * Context: socket lock.
  */
 void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 {
@@ -101,8 +97,7 @@ static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 	if (link->scale != scale || age_us * NSEC_PER_USEC > span_ns)
 		return true;
 	return hpcc_counter_extend(last, r->ts) < last &&
-	       (age_us + link->rtt_us) * NSEC_PER_USEC >
-	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
+	       (age_us + link->rtt_us) * NSEC_PER_USEC > span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
 /* Turn a record into a sample: unwrap the counters relative to the hop's last counters, in units of
@@ -133,7 +128,9 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
 		dts_ns = (ts << scale) - link->ts;
 		if (hpcc_too_soon(in, dts_ns)) {
-			/* Such a record is telemetry, unless the link's clock stands still. */
+			/* Such a record shows that telemetry arrives, unless the link's clock
+			 * stands still.
+			 */
 			age_ns = (in->now_us - link->seen_us) * NSEC_PER_USEC;
 			in->skipped |= age_ns <= in->params->T;
 			return false;
@@ -221,7 +218,6 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
  *
  * If there is no memory for links, records stay in the mailbox. ack.c then counts the ACK as an ACK
  * without telemetry.
- *
  * Return: the number of samples.
  */
 u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
@@ -274,13 +270,8 @@ static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
 			WRITE_ONCE(*place, word);
 }
 
-/**
- * hpcc_echo_in() - put echoed load records into the mailbox
- * @flow: a flow
- * @opt: head of the option, its scale one of @flow->scales
- * @records: its records, all of which fit (hpcc_opt_misfits())
- *
- * Context: LOCAL_IN.
+/* Put echoed load records into the mailbox. @opt: head of the option, its scale one of
+ * @flow->scales. @records: its records, all of which fit (hpcc_opt_misfits()). Context: LOCAL_IN.
  */
 void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
@@ -330,7 +321,6 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @nr: number of @nodes
  *
  * Identities replace load records, because identities are rare.
- *
  * Context: LOCAL_IN.
  */
 void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
@@ -395,17 +385,10 @@ static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 written)
 	return map;
 }
 
-/**
- * hpcc_echo_write() - write an echo
- * @flow: a flow
- * @p: position of the echo
- * @room: maximum length of the echo, bytes
- *
- * If not all records fit, the hops take turns, even if newer records arrive in between. At the turn
- * of a quiet hop the echo gets all quiet marks.
- *
- * Context: LOCAL_OUT.
- * Return: length of the echo; 0 if there are no records, or if no record fits.
+/* Write an echo. If not all records fit, the hops take turns, even if newer records arrive in
+ * between. At the turn of a quiet hop the echo gets all quiet marks. @room: maximum length of the
+ * echo, bytes. Context: LOCAL_OUT. Return: length of the echo; 0 if there are no records, or if no
+ * record fits.
  */
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 {
@@ -452,7 +435,6 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
  * @p: hpcc_opt_len(@nr) bytes
  * @records: records of the REPORT
  * @nr: number of @records
- *
  * Context: LOCAL_OUT.
  * Return: length of the REPORT, bytes.
  */
@@ -476,7 +458,6 @@ EXPORT_SYMBOL_GPL(hpcc_report_write);
  * @in: state that processes the records; the function sets its hops
  * @leave: do not remove the records, so that LOCAL_OUT can echo them later
  * @bits: set to enum hpcc_ack_bits, if there were samples
- *
  * Return: the number of samples.
  */
 u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
