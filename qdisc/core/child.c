@@ -13,7 +13,6 @@
  * child gave it no packet, the next packet starts no earlier than now. A pacing child delays
  * packets even if the link is free, and wakes the device itself when a packet is ready.
  */
-#include <linux/rtnetlink.h>
 #include <net/pkt_sched.h>
 #include <hpcc/compat.h>
 
@@ -28,8 +27,9 @@ static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 	q->child_packets -= q->child_packets > 0;
 }
 
-/* A packet that the child dropped without a call to us counts as the smallest packet since the
- * child was last empty; a packet that the child created by splitting counts as one buffer.
+/* Estimate the memory of the child's packets. A packet that the child dropped without a call to us
+ * counts as the smallest packet since the child was last empty; a packet that the child created by
+ * splitting counts as one buffer.
  */
 static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 {
@@ -51,7 +51,7 @@ static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 	q->child_packets = qlen;
 }
 
-/* The child may drop other packets, and adds them to @to_free. */
+/* Pass a packet to the child. The child may drop other packets, which it adds to @to_free. */
 static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_buff **to_free)
 {
 	const struct sk_buff *before = *to_free;
@@ -69,12 +69,9 @@ static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_
 	return ret;
 }
 
-/**
- * hpcc_child_recount() - update the backlog of the child and of the port
- * @q: the port, locked
- *
- * A child drops packets without a call to us if its limit is lowered or a qdisc below it is
- * replaced. A GSO packet that is not split counts one overhead until it starts.
+/* Update the backlog of the child and of the port. A child drops packets without a call to us if
+ * its limit is lowered or a qdisc below it is replaced. A GSO packet that is not split counts one
+ * overhead until it starts.
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
@@ -128,11 +125,9 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	return NET_XMIT_SUCCESS;
 }
 
-/**
- * hpcc_child_dequeue() - get the next packet from the child
- * @q: the port, which has a child
- * @now: current time; used only if the link is virtual
- * Return: a packet, prepared as in our own queue; NULL: the child gave no packet.
+/* Get the next packet from the child. @q: the port, which has a child. @now: current time; used
+ * only if the link is virtual. Return: a packet, prepared as in our own queue; NULL: the child gave
+ * no packet.
  */
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 {
@@ -159,10 +154,7 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 	return skb;
 }
 
-/**
- * hpcc_child_reset() - empty the child, if there is one
- * @q: the port
- */
+/* Empty the child, if there is one. */
 void hpcc_child_reset(struct hpcc_sched *q)
 {
 	if (q->child)

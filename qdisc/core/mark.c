@@ -35,12 +35,7 @@ static u32 hpcc_derive(const struct hpcc_config *cfg, u64 b, u32 mtu, u32 time_n
 	return min_t(u64, bytes, cfg->limit);
 }
 
-/**
- * hpcc_kmax_derived() - default K_max
- * @cfg: configuration
- * @b: B in bytes/s
- * @mtu: maximum packet length, including link header
- */
+/* Default K_max. @b: B in bytes/s. @mtu: maximum packet length, including link header. */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu)
 {
 	return hpcc_derive(cfg, b, mtu, hpcc_kmax_ns, hpcc_kmax_packets);

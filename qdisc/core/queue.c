@@ -27,7 +27,9 @@
 
 #include "core/load.h"
 
-/* Maximum age of a start. Older capacity is lost, because a real link could not send that burst. */
+/* The start of a packet may be this far in the past. Older capacity is lost, because a real link
+ * could not send such a burst.
+ */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
 /* QDISC_PKT_LEN_MAX of newer kernels. */
@@ -130,7 +132,8 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 	return skb;
 }
 
-/* @start_ns 0: now. Returns the link's time; a carrier may lengthen the packet. Inlined: hot path.
+/* Start a packet at @start_ns; 0: now. Return: the time that the link needs for the packet, which a
+ * carrier may lengthen. Inlined: hot path.
  */
 static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 						       struct sk_buff *skb, u64 start_ns)
@@ -160,7 +163,7 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		due_ns = hpcc_clock_ceil(q->link_free);
 	}
 	if (q->cfg.delay_ns) {
-		/* A NIC would report completion now. TSQ would throttle the sender otherwise. */
+		/* As a NIC does on completion: otherwise TSQ would throttle the sender. */
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
@@ -262,13 +265,14 @@ static bool hpcc_must_split(const struct hpcc_sched *q, const struct sk_buff *sk
 {
 	if (!q->cfg.split)
 		return bytes > q->cfg.limit;
-	return q->cfg.rate || hpcc_is_marking(q) ||
-	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
+	return q->cfg.rate || hpcc_is_marking(q) || skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
 	       hint == HPCC_UNSTAMPED_MALFORMED || hint == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);
 }
 
-/* A copy of __qdisc_calculate_pkt_len(), which is not exported. Only the root's table counts. */
+/* A copy of __qdisc_calculate_pkt_len(), which is not exported. Only the table of the root qdisc is
+ * used.
+ */
 static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 {
 	const struct qdisc_size_table *stab = rcu_dereference_bh(qdisc_root_bh(sch)->stab);
@@ -340,12 +344,7 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch, u64
 	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
-/**
- * hpcc_enqueue() - Qdisc_ops::enqueue
- * @skb: packet
- * @sch: the qdisc
- * @to_free: list of packets that the caller frees
- */
+/* Qdisc_ops::enqueue */
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -366,13 +365,9 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_fre
 }
 EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
-/**
- * hpcc_arrival() - parse a packet before hpcc_enqueue(), for sch_hpcc_respond
- * @q: the port, locked
- * @skb: the packet
- *
- * If the packet has a TCP option, waiting packets whose start is in the past start first, so that
- * they are not in the queue that the packet meets.
+/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. If the packet has a TCP option,
+ * waiting packets whose start is in the past start first, so that they are not in the queue that
+ * the packet meets.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {
@@ -384,7 +379,9 @@ struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 }
 EXPORT_SYMBOL_GPL(hpcc_arrival);
 
-/* The next event: the first packet in flight is due, or the first waiting packet starts. */
+/* Set the timer for the next event: the first packet in flight is due, or the first waiting packet
+ * starts.
+ */
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -417,7 +414,9 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	return skb;
 }
 
-/* A packet that was due at the last clock reading still is. An arrival has just read the clock. */
+/* A packet that was due at the last reading of the clock is still due. If a packet has just
+ * arrived, its enqueue has read the clock.
+ */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
 	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
@@ -450,10 +449,7 @@ static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 	return skb;
 }
 
-/**
- * hpcc_dequeue() - Qdisc_ops::dequeue
- * @sch: the qdisc
- */
+/* Qdisc_ops::dequeue */
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -472,19 +468,13 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
-/**
- * hpcc_queue_shape() - make the link virtual, and free from now on: arrival times are unknown
- * @q: the port, locked
- */
+/* Make the link virtual, and free from now on: arrival times are unknown. */
 void hpcc_queue_shape(struct hpcc_sched *q)
 {
 	q->link_free = (struct hpcc_clock){ .ns = ktime_get_ns() };
 }
 
-/**
- * hpcc_queue_reset() - Qdisc_ops::reset; counters stay
- * @sch: the qdisc
- */
+/* Qdisc_ops::reset; counters stay. */
 void hpcc_queue_reset(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -499,10 +489,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	q->link_free = (struct hpcc_clock){};
 }
 
-/**
- * hpcc_queue_init() - initialise an empty queue
- * @sch: the qdisc
- */
+/* Initialise an empty queue. */
 void hpcc_queue_init(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);

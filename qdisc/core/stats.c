@@ -30,14 +30,9 @@ static int hpcc_put_stats(struct sk_buff *skb, const struct hpcc_sched *q)
 	return 0;
 }
 
-/**
- * hpcc_dump_stats() - Qdisc_ops::dump_stats
- * @sch: the qdisc
- * @d: the dump
- *
- * Writes only TCA_STATS2: if one hpcc qdisc replaces another, the notification holds two dumps,
- * which would not fit with copies in TCA_XSTATS.
- * Return: 0 or a negative error.
+/* Qdisc_ops::dump_stats. Writes only TCA_STATS2: if one hpcc qdisc replaces another, the
+ * notification holds two dumps, which would not fit with copies in TCA_XSTATS. Return: 0 or a
+ * negative error.
  */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {

@@ -43,12 +43,8 @@ static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
 	       FIELD_PREP(HPCC_HINT_END, place->end - place->tcp);
 }
 
-/**
- * hpcc_parse() - find a packet's headers
- * @skb: the packet
- * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
- *
- * The walk returns HPCC_WALK_MORE at most once per header, each time with a larger number.
+/* Find a packet's headers. The walk returns HPCC_WALK_MORE at most once per header, each time with
+ * a larger number. @kind: TCP option kind, or HPCC_WALK_IP_ONLY.
  */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {

@@ -19,11 +19,7 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_CSIG] = { HPCC_CARRIER_IN("csig", "csig"), .stamp_bit = HPCC_STAMP_CSIG },
 };
 
-/**
- * hpcc_stamp_register() - let ports use the carriers of a module
- * @ops: the first carrier
- * Return: 0, for module_driver().
- */
+/* Let ports use the carriers of a module, from @ops on. Return: 0, for module_driver(). */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
 	const struct hpcc_stamp_ops *at;
@@ -37,10 +33,7 @@ int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);
 
-/**
- * hpcc_stamp_unregister() - remove the carriers of a module; no port stamps them
- * @ops: the first carrier
- */
+/* Remove the carriers of a module, from @ops on. No port stamps them. */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
 	for (; ops; ops = ops->next) {
@@ -59,11 +52,7 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
 			module_put(c->module.owner);
 }
 
-/**
- * hpcc_get_carriers() - hold the modules of carriers; load those that are missing
- * @tb: attributes of a change
- * @stamp: HPCC_STAMP_*, the carriers
- * @extack: error message
+/* Hold the modules of carriers; load those that are missing. @stamp: HPCC_STAMP_*, the carriers.
  * Return: 0, or -ENOENT if a module cannot be loaded; then no module is held.
  */
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
@@ -83,10 +72,7 @@ int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *exta
 	return 0;
 }
 
-/**
- * hpcc_put_carriers() - release the modules that hpcc_get_carriers() holds
- * @stamp: HPCC_STAMP_*, the carriers
- */
+/* Release the modules that hpcc_get_carriers() holds. @stamp: HPCC_STAMP_*, the carriers. */
 void hpcc_put_carriers(u8 stamp)
 {
 	hpcc_put_before(stamp, hpcc_stamp_carriers + HPCC_ROWS);
@@ -104,7 +90,7 @@ static const struct hpcc_param_desc {
 	[HPCC_PARAM_INT_DSCP] = {
 		HPCC_INT_DSCP_DEFAULT, TCA_HPCC_INT_DSCP, HPCC_STAMP_INT, true,
 	},
-	/* Two T of a rack at 100 Gb/s. */
+	/* About two T in a rack at 100 Gb/s. */
 	[HPCC_PARAM_UTIL_WINDOW] = {
 		10 * NSEC_PER_USEC, TCA_HPCC_INT_WINDOW, HPCC_STAMP_INT | HPCC_STAMP_CSIG,
 	},
@@ -119,10 +105,8 @@ static const struct hpcc_param_desc {
 	},
 };
 
-/**
- * hpcc_parse_any() - find a packet's headers and its carrier, for a port with any HPCC_STAMP_*
- * @skb: the packet
- * @cfg: configuration of the port
+/* Find a packet's headers and its carrier, for a port with any HPCC_STAMP_*. @cfg: configuration of
+ * the port.
  */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
@@ -143,12 +127,9 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 	return headers;
 }
 
-/**
- * hpcc_hint_need() - make the first bytes of an arriving packet readable
- * @skb: the packet
- * @need: bytes
- * @end: length of the packet by its IP header
- * Return: 0 if the bytes are readable, else the reason why not (enum hpcc_unstamped).
+/* Make the first bytes of an arriving packet readable. @need: bytes. @end: length of the packet by
+ * its IP header. Return: 0 if the bytes are readable, else the reason why not (enum
+ * hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {
@@ -158,12 +139,9 @@ u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 }
 EXPORT_SYMBOL_GPL(hpcc_hint_need);
 
-/**
- * hpcc_parse_carriers() - parse the parameters of carriers
- * @tb: attributes of a change; a missing attribute of a new carrier gets its default
- * @cfg: configuration, with stamp and kind already set
- *
- * A disabled carrier gets the defaults, because a dump would not show other values.
+/* Parse the parameters of carriers. A disabled carrier gets the defaults, because a dump would not
+ * show other values. @tb: attributes of a change; a missing attribute of a new carrier gets its
+ * default. @cfg: configuration, with stamp and kind already set.
  */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -204,14 +182,7 @@ static int hpcc_validate_params(struct nlattr **tb, const struct hpcc_config *cf
 	return 0;
 }
 
-/**
- * hpcc_validate_port() - reject port_ID 65535, which means "unknown port" in IOAM and INT
- * @sch: the qdisc
- * @tb: attributes of a change
- * @cfg: resulting configuration
- * @extack: error message
- * Return: 0 or -ERANGE.
- */
+/* Reject port_ID 65535, which means "unknown port" in IOAM and INT. Return: 0 or -ERANGE. */
 int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 		       struct netlink_ext_ack *extack)
 {
@@ -221,14 +192,7 @@ int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_
 }
 EXPORT_SYMBOL_GPL(hpcc_validate_port);
 
-/**
- * hpcc_validate_carriers() - check the combination of carrier parameters
- * @sch: the qdisc
- * @tb: attributes of a change
- * @cfg: resulting configuration
- * @extack: error message
- * Return: 0, -EINVAL or -ERANGE.
- */
+/* Check the combination of carrier parameters. Return: 0, -EINVAL or -ERANGE. */
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack)
 {
@@ -241,12 +205,7 @@ int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct h
 	return err;
 }
 
-/**
- * hpcc_dump_carriers() - write the parameters of carriers
- * @skb: dump
- * @cfg: configuration
- * Return: 0 or -EMSGSIZE.
- */
+/* Write the parameters of carriers. Return: 0 or -EMSGSIZE. */
 int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
 	const struct hpcc_param_desc *p;
@@ -262,10 +221,8 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)
 	return err;
 }
 
-/**
- * hpcc_commit_carriers() - the port has a new configuration
- * @q: the port, locked, under RTNL
- * @new_link: its link has changed, so its utilization is not known
+/* The port has a new configuration. @q: the port, locked, under RTNL. @new_link: its link has
+ * changed, so its utilization is not known.
  */
 void hpcc_commit_carriers(struct hpcc_sched *q, bool new_link)
 {

@@ -22,18 +22,14 @@
 
 static siphash_key_t hpcc_offset_key __read_mostly;
 
-/**
- * hpcc_offset_init_key() - create the random key that offsets are derived from
- */
+/* Create the random key that offsets are derived from. */
 void hpcc_offset_init_key(void)
 {
 	get_random_bytes(&hpcc_offset_key, sizeof(hpcc_offset_key));
 }
 
-/**
- * hpcc_offset_of() - offsets that a device, node and port add to their records
- * @sch: the qdisc
- * @cfg: its configuration, possibly not active yet
+/* Offsets that a device, node and port add to their records. @cfg: its configuration, possibly not
+ * active yet.
  */
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
@@ -66,11 +62,9 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
-/**
- * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
- * @bytes_per_s: B; a change of B makes the result jump, as between the records of two links
- * @tx_ns: the time
- * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
+/* The time that a link has spent, in bytes at B. @bytes_per_s: B; a change of B makes the result
+ * jump, as between the records of two links. @tx_ns: the time. Return: bytes modulo 2^32, never all
+ * ones, which mean "not available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
@@ -81,13 +75,9 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
-/**
- * hpcc_util_now() - utilization of a link, with one division per window
- * @q: the port
- * @load: its load
- * @ts_ns: now
- * Return: utilization of the last complete window, or of the longer time since the last call, in
- * units of 1 / HPCC_INT_UTIL_ONE.
+/* Utilization of a link, with one division per window. @load: its load. @ts_ns: now. Return:
+ * utilization of the last complete window, or of the longer time since the last call, in units of 1
+ * / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
