@@ -13,7 +13,7 @@ struct hpcc_setup {
 	void			(*down)(void);	/* undoes @up */
 	struct delayed_work	work;		/* calls @up, each second until it succeeds */
 	struct completion	done;		/* @up has succeeded */
-	bool			is_up;		/* the same; read without a lock */
+	bool			is_up;		/* as @done, but read without a lock */
 	bool			has_failed;	/* @up has failed before; @work only */
 };
 

@@ -365,9 +365,9 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_fre
 }
 EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
-/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. If the packet has a TCP option,
- * waiting packets whose start is in the past start first, so that they are not in the queue that
- * the packet meets.
+/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. If the packet has a TCP option, first
+ * process the starts that are in the past, so that these packets are not in the queue that the
+ * packet meets.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {

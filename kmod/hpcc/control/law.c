@@ -39,7 +39,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
 	T_ns = rtt_ns;
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	/* The minimum RTT is that of short segments: add the time of a full one. */
+	/* The minimum RTT is that of short segments: add the time of a full segment. */
 	if (!base_rtt_ns)
 		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
 			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));

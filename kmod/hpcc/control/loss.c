@@ -65,7 +65,7 @@ void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W
 	flow->fallback.window = div_u64(W_init_q16 >> 16, max(tp->mss_cache, 1U));
 }
 
-/* An RTO fired: limit the losses that count until its data are acknowledged. */
+/* An RTO fired: limit the losses that count until the data in flight are acknowledged. */
 void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!hpcc_algo_is_slow(&flow->algo, &flow->params))

@@ -89,7 +89,9 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 	return phases;
 }
 
-/* Whether to send an IDENTIFY, and of which phase: each in turn, then those with a missing name. */
+/* Whether to send an IDENTIFY, and its phase: each phase in turn, then phases with a
+ * missing name.
+ */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
 	u32 hops = READ_ONCE(flow->hops);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Incoming segments in the netfilter hooks: what TCP will accept. All functions run in LOCAL_IN. */
+/* Incoming segments in the netfilter hooks, and which of them TCP will accept. All functions run in
+ * LOCAL_IN.
+ */
 #ifndef _HPCC_PACKET_ARRIVAL_H
 #define _HPCC_PACKET_ARRIVAL_H
 

@@ -16,8 +16,8 @@ struct hpcc_path {
 	struct rcu_head rcu;
 };
 
-/* Whether each segment must carry a request, because names of links are still missing. Context: RCU
- * read side.
+/* Whether each segment must carry a request, because IDENTIFY was not sent for all links yet.
+ * Context: RCU read side.
  */
 static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 {
