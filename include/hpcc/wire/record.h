@@ -268,22 +268,24 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 	       HPCC_TCPOPTS_USUAL_LEN : 0;
 }
 
-/* Find the next option at or after *@at, except NOP, and advance *@at to the byte after the option.
- * Return: offset of the option; -ENOENT: no option follows; -EINVAL: its length is below 2 or
- * exceeds @len.
+/* Find the next option at or after *@end, except NOP: set *@start to its offset, and *@end to the
+ * byte after it. Return: 0; -ENOENT: no option follows; -EINVAL: the length of the option is below
+ * 2 or exceeds @len.
  */
-static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *at)
+static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *start, u32 *end)
 {
-	u32 start = *at;
+	u32 at;
 
-	while (start < len && opts[start] == HPCC_TCPOPT_NOP)
-		start++;
-	if (start >= len || opts[start] == HPCC_TCPOPT_EOL)
-		return -ENOENT;
-	if (len - start < 2 || opts[start + 1] < 2 || opts[start + 1] > len - start)
-		return -EINVAL;
-	*at = start + opts[start + 1];
-	return start;
+	for (at = *end; at < len && opts[at] != HPCC_TCPOPT_EOL; at++) {
+		if (opts[at] == HPCC_TCPOPT_NOP)
+			continue;
+		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
+			return -EINVAL;
+		*start = at;
+		*end = at + opts[at + 1];
+		return 0;
+	}
+	return -ENOENT;
 }
 
 /**
@@ -298,17 +300,18 @@ static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *at)
  */
 static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind, u8 other)
 {
-	u32 at = *pos ?: hpcc_opts_usual(opts, len);
-	int start;
+	u32 end = *pos ?: hpcc_opts_usual(opts, len);
+	u32 start;
+	int err;
 
-	while ((start = hpcc_opt_step(opts, len, &at)) >= 0) {
+	while (!(err = hpcc_opt_step(opts, len, &start, &end))) {
 		if (opts[start] == kind || opts[start] == other) {
-			*pos = at;
+			*pos = end;
 			return start;
 		}
 	}
 	*pos = len;
-	return start;
+	return err;
 }
 
 /* Find an option of one kind, as hpcc_opt_next_of(). */

@@ -39,10 +39,10 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
-	u32 end = hpcc_opts_usual(opts, len);
-	int at;
+	u32 end = hpcc_opts_usual(opts, len), at;
+	int err;
 
-	while ((at = hpcc_opt_step(opts, len, &end)) >= 0) {
+	while (!(err = hpcc_opt_step(opts, len, &at, &end))) {
 		if (opts[at] == kind)
 			return HPCC_PRESENT;
 		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
@@ -51,7 +51,7 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 		if (opts[at] == TCPOPT_SACK && hpcc_is_dsack(seg, opts + at, end - at))
 			return HPCC_DUPLICATE;
 	}
-	return at == -ENOENT ? HPCC_ABSENT : HPCC_INCOMPATIBLE;
+	return err == -ENOENT ? HPCC_ABSENT : HPCC_INCOMPATIBLE;
 }
 
 /* Whether the IP header states the packet's length. This field is 0 in a super-packet above 64 KB:
