@@ -111,7 +111,8 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 	}
 }
 
-/* Whether a bridge forwards to @port by an address entry. Untagged: the VLAN of the bridge itself.
+/* Whether a bridge forwards a packet to @port because of an address entry. An untagged packet
+ * belongs to the VLAN of the bridge itself.
  */
 static bool hpcc_bridge_knows(const struct net_device *bridge, const struct net_device *port,
 			      const struct sk_buff *skb)

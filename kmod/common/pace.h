@@ -9,7 +9,7 @@
 struct hpcc_burst {
 	u16 segs;		/* maximum; also cwnd >> HPCC_BURST_SHIFT, but >= @least */
 	u16 saved_gso_segs;	/* sk_gso_max_segs from the route */
-	u16 least;		/* always allowed, up to HPCC_BURST_PART_SHIFT */
+	u16 least;		/* allowed for a small cwnd, see HPCC_BURST_PART_SHIFT */
 	bool paced;		/* hpcc_pacing_begin() enabled pacing in TCP */
 };
 

@@ -232,7 +232,9 @@ static u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 	return hpcc_report_write(flow, p, &window, 1);
 }
 
-/* Return: the receiver's state, allocated if needed, or NULL. The caller holds the socket. */
+/* Return: the receiver's state, allocated if needed, or NULL. The caller has a reference to the
+ * socket.
+ */
 static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
