@@ -224,14 +224,6 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 	}
 }
 
-/* The reason why a node must not write (enum hpcc_unstamped); 0: the node may write. */
-static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
-{
-	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
-		return HPCC_UNSTAMPED_NO_OPTION;
-	return t->flags & HPCC_IOAM_F_OVERFLOW || t->left < t->node_words ? HPCC_UNSTAMPED_FULL : 0;
-}
-
 /* Set the overflow flag: a node had no room. */
 static inline void hpcc_ioam_overflow(u8 *p)
 {
@@ -249,15 +241,15 @@ static inline void hpcc_ioam_overflow(u8 *p)
 static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
 {
 	struct hpcc_ioam t;
-	int why;
 
 	if (hpcc_ioam_read(p, len, &t))
 		return HPCC_UNSTAMPED_MALFORMED;
-	why = hpcc_ioam_refuses(&t);
-	if (why == HPCC_UNSTAMPED_FULL)
+	if (t.ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t.type))
+		return HPCC_UNSTAMPED_NO_OPTION;
+	if (t.flags & HPCC_IOAM_F_OVERFLOW || t.left < t.node_words) {
 		hpcc_ioam_overflow(p);
-	if (why)
-		return why;
+		return HPCC_UNSTAMPED_FULL;
+	}
 	t.left -= t.node_words;
 	hpcc_ioam_set(p, &t);
 	hpcc_ioam_fields(p + HPCC_IOAM_HEAD_LEN + t.left * 4, t.type, n);

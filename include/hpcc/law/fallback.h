@@ -143,12 +143,6 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f, const struc
 	return false;
 }
 
-static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
-{
-	return max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
-		     HPCC_LOSS_EXCESS);
-}
-
 /* Whether an ACK ends the round trip. Call hpcc_fallback_ack(), which describes the arguments, only
  * for such an ACK.
  */
@@ -176,6 +170,8 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *a, u64 now,
 				     u32 prior_delivered, u32 delivered, u32 lost, u32 snd_una)
 {
+	s64 most = max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
+			 HPCC_LOSS_EXCESS);
 	s64 excess;
 	bool busy;
 
@@ -192,7 +188,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *
 	excess = excess * (1 << HPCC_LOSS_SHIFT) - (delivered - f->delivered);
 	f->total = max_t(s64, f->total + excess, 0);
 	f->excess = max_t(s64, f->excess + excess, 0);
-	if (f->total > hpcc_fallback_most(f))
+	if (f->total > most)
 		f->excess = f->total;
 	else if (busy || f->busy)
 		f->excess = 0;

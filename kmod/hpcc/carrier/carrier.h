@@ -124,12 +124,6 @@ static inline const struct hpcc_carrier_ops *hpcc_carrier_of(const struct hpcc_f
 	return hpcc_carrier_at(READ_ONCE(flow->carrier));
 }
 
-/* Release the module of a flow's carrier. Context: the flow has no other user. */
-static inline void hpcc_carrier_put(const struct hpcc_flow *flow)
-{
-	module_put(hpcc_carrier_of(flow)->owner);
-}
-
 /* Whether data carry requests, but not in the TCP option. Context: socket lock. */
 static inline bool hpcc_carrier_in_data(const struct hpcc_flow *flow)
 {

@@ -44,7 +44,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum
 /* Free the memory that a flow without users points to. */
 void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
-	hpcc_carrier_put(flow);
+	module_put(hpcc_carrier_of(flow)->owner);
 	hpcc_receiver_put(flow);
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
