@@ -108,7 +108,7 @@ struct hpcc_algo {
 	bool	started;	/* last_update_seq is set */
 	bool	moved;		/* U changed since Wc was last synchronised */
 	bool	resync : 1;	/* the next measured ACK synchronises Wc, at any ACK number */
-	bool	quiet : 1;	/* the bottleneck was quiet for an RTT: multiply W, if not reduced */
+	bool	quiet : 1;	/* bottleneck was quiet for an RTT: multiply W, if not reduced */
 	bool	per_rtt : 1;	/* W changes only with Wc (section 6.1); hpcc_algo_init(): 0 */
 	bool	reduced : 1;	/* CE reduced Wc: HPCC_CE_STAGES additive increases follow */
 	u8	end : 4;	/* links from this index on are not valid; at most nr */
