@@ -8,7 +8,12 @@
 /* Counters that sockets use after the exit of their namespace. */
 static DEFINE_PER_CPU(u64[HPCC_COUNTERS_MAX], hpcc_spare_counters);
 
-/* Counters of a new namespace, all 0. Context: may sleep. Return: 0 or -ENOMEM. */
+/**
+ * hpcc_counters_init() - counters of a new namespace, all 0
+ * @counters: filled in
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
 int hpcc_counters_init(struct hpcc_counters *counters)
 {
 	counters->retired = NULL;
@@ -17,7 +22,10 @@ int hpcc_counters_init(struct hpcc_counters *counters)
 }
 EXPORT_SYMBOL_GPL(hpcc_counters_init);
 
-/* First step of the removal; users can no longer read the counters. */
+/**
+ * hpcc_counters_retire() - first step of the removal
+ * @counters: the counters, no longer visible to users
+ */
 void hpcc_counters_retire(struct hpcc_counters *counters)
 {
 	counters->retired = counters->value;
@@ -25,7 +33,11 @@ void hpcc_counters_retire(struct hpcc_counters *counters)
 }
 EXPORT_SYMBOL_GPL(hpcc_counters_retire);
 
-/* Sum of a counter over all CPUs. @what: its index. */
+/**
+ * hpcc_counters_read() - sum of a counter over all CPUs
+ * @counters: the namespace's
+ * @what: index
+ */
 u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what)
 {
 	u64 sum = 0;

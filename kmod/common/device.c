@@ -89,8 +89,12 @@ static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 	return entry ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
 }
 
-/* B of the host in bytes/s. @mbps: configured value, Mbit/s; 0: the speed of the egress device of
- * the socket's route, or HPCC_DEFAULT_MBPS if it is unknown. Context: socket lock.
+/**
+ * hpcc_host_rate() - B of the host
+ * @sk: connected socket, under its lock
+ * @mbps: configured value, Mbit/s; 0: the speed of the egress device of the socket's route, or
+ *	HPCC_DEFAULT_MBPS if it is unknown
+ * Return: bytes/s.
  */
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
 {
@@ -106,7 +110,12 @@ u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
 }
 EXPORT_SYMBOL_GPL(hpcc_host_rate);
 
-/* T in ns. @configured_ns: configured value; 0: the minimum RTT. Context: socket lock. */
+/**
+ * hpcc_base_rtt_ns() - T
+ * @sk: socket, under its lock
+ * @configured_ns: configured value; 0: the minimum RTT of the connection
+ * Return: ns.
+ */
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -9,7 +9,12 @@
 
 #include "pace.h"
 
-/* Start to limit bursts. @segs: maximum in segments, 1 or more. */
+/**
+ * hpcc_burst_init() - start to limit bursts
+ * @sk: socket
+ * @burst: filled in
+ * @segs: maximum in segments, 1 or more
+ */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
 {
 	burst->segs = segs;
@@ -18,7 +23,11 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
 }
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
 
-/* Enable pacing in TCP. Sets @burst->paced if TCP did not pace before. */
+/**
+ * hpcc_pacing_begin() - enable pacing in TCP
+ * @sk: socket
+ * @burst: @burst->paced is set if TCP did not pace before
+ */
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 {
 	burst->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
@@ -26,7 +35,11 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 }
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
-/* Start to track departure times of segments without data. */
+/**
+ * hpcc_stamped_begin() - start to track departure times of segments without data
+ * @tp: socket
+ * @stamped: filled in
+ */
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
 	stamped->pure = tp->segs_out - tp->data_segs_out;
@@ -34,9 +47,13 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
-/* Record segments without data that were sent since the last call. Their TSval is assumed to be
- * tcp_wstamp_ns. Call this also before the first data, which move tcp_wstamp_ns into the future:
- * the ACK of the handshake has already left.
+/**
+ * hpcc_stamped_follow() - record segments without data that were sent since the last call
+ * @tp: socket
+ * @stamped: departure times
+ *
+ * Their TSval is assumed to be tcp_wstamp_ns. Call this also before the first data, which move
+ * tcp_wstamp_ns into the future: the ACK of the handshake has already left.
  */
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -83,8 +100,13 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
-/* Undo hpcc_cap_bursts() and hpcc_pacing_begin(). A packet that waits in TCP leaves now, or when
- * SO_MAX_PACING_RATE allows it. A packet that waits in fq keeps its departure time.
+/**
+ * hpcc_pacing_restore() - undo hpcc_cap_bursts() and hpcc_pacing_begin()
+ * @sk: socket; a packet that waits in TCP leaves now, or when SO_MAX_PACING_RATE allows it
+ * @burst: its limits
+ * @stamped: for hpcc_pace_at()
+ *
+ * A packet that waits in fq keeps its departure time.
  */
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst, struct hpcc_stamped *stamped)
 {

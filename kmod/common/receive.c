@@ -11,11 +11,14 @@
 
 #include "receive.h"
 
-/* Let the peer send W_init before the ACK of its first segment. An active socket's next segment,
- * which ends the handshake, has the window; a passive socket sends an ACK for it. Does nothing if
- * the buffer (tcp_rmem, SO_RCVBUF) has no more room than TCP's own first window:
- * tcp_init_buffer_space(), which runs after this, also clamps. @W_init_bytes: initial window of the
- * peer. Context: socket lock, at the end of the handshake.
+/**
+ * hpcc_open_window() - let the peer send W_init before the ACK of its first segment
+ * @sk: socket, locked, at the end of its handshake
+ * @W_init_bytes: initial window of the peer
+ *
+ * An active socket's next segment, which ends the handshake, has the window; a passive socket sends
+ * an ACK for it. Does nothing if the buffer (tcp_rmem, SO_RCVBUF) has no more room than TCP's own
+ * first window: tcp_init_buffer_space(), which runs after this, also clamps.
  */
 void hpcc_open_window(struct sock *sk, u64 W_init_bytes)
 {

@@ -51,7 +51,11 @@ static void hpcc_setup_work(struct work_struct *work)
 	queue_delayed_work(hpcc_setup_wq, &setup->work, HPCC_SETUP_RETRY);
 }
 
-/* Start a module's registrations in the background. Context: a module's init; does not sleep. */
+/**
+ * hpcc_setup_begin() - start a module's registrations in the background
+ * @setup: the module's
+ * Context: a module's init; does not sleep.
+ */
 void hpcc_setup_begin(struct hpcc_setup *setup)
 {
 	init_completion(&setup->done);
@@ -60,8 +64,10 @@ void hpcc_setup_begin(struct hpcc_setup *setup)
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_begin);
 
-/* Wait for a module's registrations as long as this is safe. Context: the module's init, after it
- * registered its congestion control; sleeps. A signal that kills the caller ends the wait.
+/**
+ * hpcc_setup_wait() - wait for the registrations as long as this is safe
+ * @setup: the module's, whose congestion control is registered
+ * Context: a module's init; sleeps. A signal that kills the caller ends the wait.
  */
 void hpcc_setup_wait(struct hpcc_setup *setup)
 {
@@ -79,8 +85,11 @@ void hpcc_setup_wait(struct hpcc_setup *setup)
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_wait);
 
-/* Undo a module's registrations, which are no longer used. Context: the module's exit. May wait for
- * all locks: a request to load a module that is being removed fails, and does not wait.
+/**
+ * hpcc_setup_end() - undo a module's registrations
+ * @setup: the module's; no longer in use
+ * Context: a module's exit. May wait for all locks: a request to load a module that is being
+ * removed fails, and does not wait.
  */
 void hpcc_setup_end(struct hpcc_setup *setup)
 {

@@ -87,7 +87,11 @@ int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net, const
 }
 EXPORT_SYMBOL_GPL(hpcc_sysctl_dir_register);
 
-/* Remove the files. @dir: set by hpcc_sysctl_dir_register(). Context: may sleep. */
+/**
+ * hpcc_sysctl_dir_unregister() - remove the files
+ * @dir: set by hpcc_sysctl_dir_register()
+ * Context: may sleep.
+ */
 void hpcc_sysctl_dir_unregister(struct hpcc_sysctl_dir *dir)
 {
 	unregister_net_sysctl_table(dir->header);

@@ -7,8 +7,11 @@
 
 #include "core/sched.h"
 
-/* Length of an IP packet by its header. @ip: offset of its IP header. Return: bytes; 0: more than
- * the skb has.
+/**
+ * hpcc_ip_len() - length of an IP packet by its header
+ * @skb: the packet
+ * @ip: offset of its IP header
+ * Return: bytes; 0: more than the skb has.
  */
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 {
@@ -21,8 +24,10 @@ u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 }
 EXPORT_SYMBOL_GPL(hpcc_ip_len);
 
-/* Number of bytes that an IP packet may grow by. @len: its length by its IP header; a device's MTU
- * may exceed the maximum of this field.
+/**
+ * hpcc_ip_room() - number of bytes that an IP packet may grow by
+ * @skb: the packet
+ * @len: its length by its IP header; a device's MTU may exceed the maximum of this field
  */
 u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 {
@@ -67,7 +72,12 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 }
 EXPORT_SYMBOL_GPL(hpcc_open);
 
-/* Add @n to the length in the IP header at offset @ip. */
+/**
+ * hpcc_ip_grow() - increase the length in the IP header
+ * @skb: the packet
+ * @ip: offset of its IP header
+ * @n: number of bytes to add
+ */
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
 {
 	struct iphdr *iph = (struct iphdr *)(skb->data + ip);

@@ -19,7 +19,11 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_CSIG] = { HPCC_CARRIER_IN("csig", "csig"), .stamp_bit = HPCC_STAMP_CSIG },
 };
 
-/* Let ports use the carriers of a module, from @ops on. Return: 0, for module_driver(). */
+/**
+ * hpcc_stamp_register() - let ports use the carriers of a module
+ * @ops: the first carrier
+ * Return: 0, for module_driver().
+ */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
 	const struct hpcc_stamp_ops *at;
@@ -33,7 +37,10 @@ int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);
 
-/* Remove the carriers of a module, from @ops on. No port stamps them. */
+/**
+ * hpcc_stamp_unregister() - remove the carriers of a module; no port stamps them
+ * @ops: the first carrier
+ */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
 	for (; ops; ops = ops->next) {
@@ -127,9 +134,12 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 	return headers;
 }
 
-/* Make the first bytes of an arriving packet readable. @need: bytes. @end: length of the packet by
- * its IP header. Return: 0 if the bytes are readable, else the reason why not (enum
- * hpcc_unstamped).
+/**
+ * hpcc_hint_need() - make the first bytes of an arriving packet readable
+ * @skb: the packet
+ * @need: bytes
+ * @end: length of the packet by its IP header
+ * Return: 0 if the bytes are readable, else the reason why not (enum hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {
@@ -182,7 +192,14 @@ static int hpcc_validate_params(struct nlattr **tb, const struct hpcc_config *cf
 	return 0;
 }
 
-/* Reject port_ID 65535, which means "unknown port" in IOAM and INT. Return: 0 or -ERANGE. */
+/**
+ * hpcc_validate_port() - reject port_ID 65535, which means "unknown port" in IOAM and INT
+ * @sch: the qdisc
+ * @tb: attributes of a change
+ * @cfg: resulting configuration
+ * @extack: error message
+ * Return: 0 or -ERANGE.
+ */
 int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 		       struct netlink_ext_ack *extack)
 {

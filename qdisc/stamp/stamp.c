@@ -62,9 +62,11 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
-/* The time that a link has spent, in bytes at B. @bytes_per_s: B; a change of B makes the result
- * jump, as between the records of two links. @tx_ns: the time. Return: bytes modulo 2^32, never all
- * ones, which mean "not available" in IOAM and IFA.
+/**
+ * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
+ * @bytes_per_s: B; a change of B makes the result jump, as between the records of two links
+ * @tx_ns: the time
+ * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
@@ -75,9 +77,13 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
-/* Utilization of a link, with one division per window. @load: its load. @ts_ns: now. Return:
- * utilization of the last complete window, or of the longer time since the last call, in units of 1
- * / HPCC_INT_UTIL_ONE.
+/**
+ * hpcc_util_now() - utilization of a link, with one division per window
+ * @q: the port
+ * @load: its load
+ * @ts_ns: now
+ * Return: utilization of the last complete window, or of the longer time since the last call, in
+ * units of 1 / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {

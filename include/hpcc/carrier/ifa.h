@@ -172,9 +172,11 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
 	put_unaligned_be32(0, md + 28);
 }
 
-/* Number of hops in the metadata stack. @t: from hpcc_ifa_find(). Return: number of hops; -EINVAL:
- * their metadata have another length, there are too many hops, or no room is left for another hop:
- * the metadata of the loaded hop may then be missing.
+/**
+ * hpcc_ifa_hops() - number of hops in the metadata stack
+ * @t: from hpcc_ifa_find()
+ * Return: number of hops; -EINVAL: their metadata have another length, there are too many hops, or
+ * no room is left for another hop: the metadata of the loaded hop may then be missing.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {

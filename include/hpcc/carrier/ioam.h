@@ -145,9 +145,12 @@ static inline u32 hpcc_ioam_words(u32 type)
 	return words;
 }
 
-/* Read the head of a trace. @p: the trace. @len: length of the trace with its head,
- * HPCC_IOAM_HEAD_LEN .. 252. Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does
- * not match the trace type.
+/**
+ * hpcc_ioam_read() - read the head of a trace
+ * @p: the trace
+ * @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252
+ * @t: result
+ * Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does not match the trace type.
  */
 static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
 {

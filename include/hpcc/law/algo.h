@@ -52,9 +52,15 @@ static inline u64 hpcc_scale_wind(const struct hpcc_algo *a, const struct hpcc_p
 	return min_t(u64, hpcc_mul_shr(a->Wc_q16, ratio_q31, 31), p->W_max_q16);
 }
 
-/* ComputeWind (draft section 4.2, lines 11-20). The draft does not specify the order of clamping:
- * here W is clamped after the additive term and before it is copied to Wc. @update_wc: synchronise
- * Wc with W. Return: W, bytes, Q16, W_min .. W_max.
+/**
+ * hpcc_compute_wind() - ComputeWind (draft section 4.2, lines 11-20)
+ * @a: connection; incStage and Wc are updated
+ * @p: parameters
+ * @update_wc: synchronise Wc with W
+ *
+ * The draft does not specify the order of clamping: here W is clamped after the additive term and
+ * before it is copied to Wc.
+ * Return: W, bytes, Q16, W_min .. W_max.
  */
 static inline u64 hpcc_compute_wind(struct hpcc_algo *a, const struct hpcc_params *p,
 				    bool update_wc)
@@ -81,12 +87,17 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a, const struct hpcc_param
 	return W_q16;
 }
 
-/* Whether Wc may be synchronised to W again. U is an average over T and hardly changes in a shorter
- * round trip, so Wc may be divided by U at most twice per T. With maxStage 0 every update is
- * multiplicative, and U shows the effect of a new W a round trip plus T later. If Wc is divided
- * once per round trip by a U that is two round trips old, all flows oscillate together with a
- * period of 7 round trips. @since: time since Wc was last synchronised, time units, below 2^62.
- * @settle: minimum time between two updates with maxStage 0, in T; 0 .. 64.
+/**
+ * hpcc_wc_update_allowed() - whether Wc may be synchronised to W again
+ * @p: parameters
+ * @since: time since Wc was last synchronised, time units, below 2^62
+ * @settle: minimum time between two updates with maxStage 0, in T; 0 .. 64
+ *
+ * U is an average over T and hardly changes in a shorter round trip, so Wc may be divided by U at
+ * most twice per T. With maxStage 0 every update is multiplicative, and U shows the effect of a new
+ * W a round trip plus T later. If Wc is divided once per round trip by a U that is two round trips
+ * old, all flows oscillate together with a period of 7 round trips.
+ * Return: true if it may.
  */
 static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since, u32 settle)
 {

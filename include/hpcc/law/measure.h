@@ -223,13 +223,18 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a, const struct hpcc_par
 		hpcc_measure_max(a, p, at, tau, m);
 }
 
-/* Update U from an ACK's records (draft section 4.2, lines 6-10). u is the maximum over all links
- * of the path. A link without a record in this ACK counts with its last u', a link with an unusable
- * record as idle. U changes only if this ACK measured the link with the maximum; with records of
- * all links this equals the draft's loop. u' = 0 for all links is valid: a link that is much faster
- * than the host sends a packet in less than one time unit. If u' = 0 were ignored, U would stay at
- * 1 forever. @m: result of hpcc_measure_link() for the records. Return: enum hpcc_ack_bits;
- * HPCC_ACK_NO_SAMPLE if no link was measured.
+/**
+ * hpcc_measure_end() - update U from an ACK's records (draft section 4.2, lines 6-10)
+ * @a: connection; U is updated
+ * @p: parameters
+ * @m: result of hpcc_measure_link() for the records
+ *
+ * u is the maximum over all links of the path. A link without a record in this ACK counts with its
+ * last u', a link with an unusable record as idle. U changes only if this ACK measured the link
+ * with the maximum; with records of all links this equals the draft's loop. u' = 0 for all links is
+ * valid: a link that is much faster than the host sends a packet in less than one time unit. If
+ * u' = 0 were ignored, U would stay at 1 forever.
+ * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
  */
 static inline u32 hpcc_measure_end(struct hpcc_algo *a, const struct hpcc_params *p,
 				   const struct hpcc_measure *m)

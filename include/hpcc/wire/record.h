@@ -69,9 +69,13 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
 	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
 }
 
-/* Convert a queue length to a 12-bit float. Values below 512 are exact. Larger values are rounded
- * to 9 significant bits: the error is at most 0.2 %. The result saturates at HPCC_QLEN_MAX. @units:
- * queue length in units of 2^scale ns. Return: exponent << 8 | mantissa.
+/**
+ * hpcc_qlen_encode() - convert a queue length to a 12-bit float
+ * @units: queue length in units of 2^scale ns
+ *
+ * Values below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most
+ * 0.2 %. The result saturates at HPCC_QLEN_MAX.
+ * Return: exponent << 8 | mantissa.
  */
 static inline u32 hpcc_qlen_encode(u64 units)
 {
@@ -226,10 +230,14 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 	return opt->type ? 0 : -EINVAL;
 }
 
-/* Count the invalid records of an option. Each record belongs to a different hop of the path, 1 ..
- * @opt->hops. Requests may have free slots, and an ECHO may have the map of quiet hops. @opt: head
- * of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO.  Return: number of invalid records. If it
- * is not 0, the option may belong to another experiment.
+/**
+ * hpcc_opt_misfits() - count the invalid records of an option
+ * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
+ * @records: records of the option
+ *
+ * Each record belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free
+ * slots, and an ECHO may have the map of quiet hops.
+ * Return: number of invalid records. If it is not 0, the option may belong to another experiment.
  */
 static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
 {

@@ -26,8 +26,12 @@ void (*hpcc_stack_in)(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 		      int at, u32 pos) __ro_after_init;
 EXPORT_SYMBOL_GPL(hpcc_stack_in);
 
-/* Let connections use a carrier from now on. No other module has its number. Context: last step of
- * a module's init. Takes no lock: see common/setup.c. Return: always 0.
+/**
+ * hpcc_carrier_register() - let connections use a carrier from now on
+ * @ops: the carrier; no other module has its number
+ *
+ * Context: last step of a module's init. Takes no lock: see common/setup.c.
+ * Return: always 0.
  */
 int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 {
@@ -39,8 +43,11 @@ int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_carrier_register);
 
-/* Stop the use of a carrier. @ops: a carrier that no flow uses. Context: a module's exit; waits
- * until no packet uses @ops.
+/**
+ * hpcc_carrier_unregister() - stop the use of a carrier
+ * @ops: a carrier that no flow uses
+ *
+ * Context: a module's exit; waits until no packet uses @ops.
  */
 void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 {
@@ -113,8 +120,12 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 	return probes;
 }
 
-/* Whether a trace or stack, and an option of one record, fit into a segment. @n: bytes of trace or
- * stack. @room: bytes for options; reduced to the space beside the trace or stack.
+/**
+ * hpcc_carrier_fits() - whether a trace or stack, and an option of one record, fit into a segment
+ * @seg: the segment
+ * @sk: its socket
+ * @n: bytes of trace or stack
+ * @room: bytes for options; reduced to the space beside the trace or stack
  */
 bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
 {

@@ -8,8 +8,11 @@
 
 const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
 
-/* Let connections use receiver mode from now on. Context: last step of the module's init. Takes no
- * lock: see common/setup.c. Return: always 0.
+/**
+ * hpcc_receiver_register() - let connections use receiver mode from now on
+ * @ops: its functions
+ * Context: last step of the module's init. Takes no lock: see common/setup.c.
+ * Return: always 0.
  */
 int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 {
@@ -19,8 +22,10 @@ int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_receiver_register);
 
-/* Stop the use of receiver mode. @ops: its functions; no flow uses them. Context: the module's
- * exit; waits until no hpcc_receiver_get() still reads the operations.
+/**
+ * hpcc_receiver_unregister() - stop the use of receiver mode
+ * @ops: its functions; no flow uses them
+ * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
  */
 void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 {

@@ -124,9 +124,13 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
 	call_rcu(&flow->rcu, hpcc_flow_free);
 }
 
-/* Allocate memory of a connection in addition to its flow. @size: bytes. Context: socket lock, or
- * RCU read side with a reference to @sk; does not sleep. Return: zeroed memory, charged to the
- * socket's cgroup, for kfree(); or NULL.
+/**
+ * hpcc_flow_zalloc() - allocate memory of a connection in addition to its flow
+ * @sk: its socket
+ * @size: bytes
+ *
+ * Context: socket lock, or RCU read side with a reference to @sk; does not sleep.
+ * Return: zeroed memory, charged to the socket's cgroup, for kfree(); or NULL.
  */
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 {
@@ -198,8 +202,12 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
 	hpcc_flow_forget(flow);
 }
 
-/* Find the flow of a socket. Context: RCU read side, during which the flow is valid. Return: the
- * flow; NULL if the socket does not run hpcc or its connection has no agreement.
+/**
+ * hpcc_flow_find() - find the flow of a socket
+ * @sk: full TCP socket
+ *
+ * Context: RCU read side, during which the flow is valid.
+ * Return: the flow; NULL if the socket does not run hpcc or its connection has no agreement.
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {

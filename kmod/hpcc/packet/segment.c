@@ -119,8 +119,12 @@ void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what
 	hpcc_count(seg->state->net, what);
 }
 
-/* Update the checksum of a segment that grew. th->check is the sum over the pseudo header, in which
- * only the length changes. @n: number of bytes added.
+/**
+ * hpcc_segment_checksum() - update the checksum of a segment that grew
+ * @seg: the segment
+ * @n: number of bytes added
+ *
+ * th->check is the sum over the pseudo header, in which only the length changes.
  */
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 {
@@ -147,8 +151,12 @@ static void hpcc_set_jumbo_length(struct sk_buff *skb)
 		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr), hop + HPCC_JUMBO_LENGTH);
 }
 
-/* Write the packet's new length into the IP header. Update the IPv4 checksum, too. An IP header
- * without a length stays without a length. The data of @skb begin at its IP header.
+/**
+ * hpcc_set_ip_length() - write the packet's new length into the IP header
+ * @skb: the packet, data at its IP header
+ * @family: NFPROTO_IPV4 or NFPROTO_IPV6
+ *
+ * Updates the IPv4 checksum. An IP header without a length stays without a length.
  */
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 {

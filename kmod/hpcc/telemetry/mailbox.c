@@ -270,8 +270,13 @@ static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
 			WRITE_ONCE(*place, word);
 }
 
-/* Put echoed load records into the mailbox. @opt: head of the option, its scale one of
- * @flow->scales. @records: its records, all of which fit (hpcc_opt_misfits()). Context: LOCAL_IN.
+/**
+ * hpcc_echo_in() - put echoed load records into the mailbox
+ * @flow: a flow
+ * @opt: head of the option, its scale one of @flow->scales
+ * @records: its records, all of which fit (hpcc_opt_misfits())
+ *
+ * Context: LOCAL_IN.
  */
 void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
