@@ -62,7 +62,19 @@ static const struct nf_hook_ops hpcc_hooks[] = {
 	},
 };
 
-static int __net_init hpcc_net_init(struct net *net)
+/* No request can change the tables of a namespace that exits. */
+static void hpcc_tables_free(struct hpcc_net *hn)
+{
+	struct hpcc_table *table;
+	u32 i;
+
+	for (i = 0; i < HPCC_TABLES; i++) {
+		table = rcu_replace_pointer(hn->tables[i], NULL, true);
+		kvfree_rcu(table, rcu);
+	}
+}
+
+static int __net_init __cold hpcc_net_init(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 	int err;
@@ -113,7 +125,7 @@ static void __net_exit hpcc_net_exit(struct net *net)
 /* Kernel sockets may still count events and write notes, see struct hpcc_counters. The core frees
  * struct hpcc_net after all exit handlers. No hook runs any more that could allocate a table.
  */
-static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
+static void __net_exit __cold hpcc_net_exit_batch(struct list_head *nets)
 {
 	struct hpcc_net *hn;
 	struct net *net;
@@ -151,7 +163,7 @@ static int hpcc_up(void)
 	err = register_pernet_subsys(&hpcc_net_ops);
 	if (err)
 		goto err_flow;
-	err = hpcc_netlink_init();
+	err = genl_register_family(&hpcc_family);
 	if (!err)
 		return 0;
 	unregister_pernet_subsys(&hpcc_net_ops);
@@ -162,7 +174,7 @@ err_flow:
 
 static void hpcc_down(void)
 {
-	hpcc_netlink_exit();
+	genl_unregister_family(&hpcc_family);
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();
 }

@@ -63,8 +63,9 @@ def error_of(message):
     if not number:
         return None
     found = ""
-    if flags & NLM_F_ACK_TLVS and struct.unpack_from("=H", message, 4)[0] == NLMSG_ERROR:
-        found = dict(attrs_of(message[36:length])).get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
+    if flags & NLM_F_ACK_TLVS:
+        at = 36 if struct.unpack_from("=H", message, 4)[0] == NLMSG_ERROR else 20
+        found = dict(attrs_of(message[at:length])).get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
     return Refused(number, found)
 
 

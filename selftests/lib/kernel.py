@@ -121,20 +121,24 @@ def allow(names):
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):
     """Unload a module with its carriers, after wait_s seconds at most. Return whether it was unloaded."""
-    for carrier in carriers(name):
-        unload(ns, wait_s, carrier)
-    for _ in range(wait_s):
-        if not users(name):
+    # A netlink request may load hpcc_netlink again in between.
+    for _ in range(10):
+        for carrier in carriers(name):
+            unload(ns, wait_s, carrier)
+        for _ in range(wait_s):
+            if not users(name):
+                break
+            time.sleep(1)
+        output = ns.run("rmmod", name, check=False)
+        if output and "in use" not in output:
+            raise AssertionError(output)
+        if not output or users(name):
             break
-        time.sleep(1)
-    output = ns.run("rmmod", name, check=False)
-    if output and "in use" not in output:
-        raise AssertionError(output)
     return not output
 
 
 def carriers(module):
-    """Return the names of the loaded modules that depend on this module: carriers, or sch_hpcc_respond."""
+    """Return the names of the loaded modules that depend on this module: carriers, hpcc_netlink, sch_hpcc_respond."""
     holders = f"/sys/module/{module}/holders"
     return os.listdir(holders) if module != "hpcc_common" and os.path.isdir(holders) else []
 

@@ -16,7 +16,7 @@ from int import stack
 from ioam import node, trace
 from ioam import receiver as ioam_receiver
 from lib.genl import Refused
-from lib.kernel import unload, users, virtual_time
+from lib.kernel import need, unload, users, virtual_time
 from lib.ktap import defer, each, expect, main
 from lib.net import Netns
 from lib.packet import ECHO, FORWARD, option
@@ -81,6 +81,7 @@ def refused(function, ns):
 def not_installed(name):
     """If modprobe fails, a request for a module fails with ENOENT and changes nothing."""
     ns = fresh()
+    need("hpcc_netlink")
     defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
     ns.sysctl("kernel.modprobe", "/bin/false")
     messages = {"sysctl": None, "route": f"the module hpcc_{name} is not loaded",

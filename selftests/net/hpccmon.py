@@ -13,7 +13,7 @@ import time
 import pathlib
 
 from lib.genl import cookie
-from lib.kernel import TOP, load, unload
+from lib.kernel import TOP, load, unload, users
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import (HEAD, Screen, end, interrupt, listen, program, recorded, run, run_json,
                          show, start)
@@ -74,6 +74,18 @@ def test_record_while_the_module_goes():
     load(ns)
     expect("output, lines", (output, recorded(name)),
            (f"hpccmon record: {NO_HPCC}; what was recorded is whole\n", []))
+
+
+def test_without_requests():
+    """If the kernel cannot load the module that handles requests, hpccmon prints this, but "events" works."""
+    ns = Netns()
+    listener = listen(ns)
+    expect("unload", users("hpcc_netlink") is None or unload(ns, 60, "hpcc_netlink"), True)
+    defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
+    ns.sysctl("kernel.modprobe", "/bin/false")
+    for words in ("flow",), ("link", "show"), ("route", "set", "prefix", "10.0.0.0/8", "where", "sender"):
+        expect("output", run(ns, *words, status=NOTHING).split(": ", 1)[1], "the module hpcc_netlink is not loaded\n")
+    expect("events", interrupt(listener)[0], "")
 
 
 def test_usage():

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 
-from lib.kernel import load, users, virtual_time
+from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair
 from lib.tcp import pattern, set_cc, transfer
@@ -230,7 +230,7 @@ def test_reloads():
             ns.tc(f"qdisc replace dev eth0 root {qdisc}")
 
     steps = (lambda: choose(NAMES), lambda: choose(("cubic", "reno")), lambda: plug("pfifo"),
-             lambda: pair.c.run("rmmod", *reversed(MODULES)),
+             lambda: expect("unload", [unload(pair.c, name=module) for module in reversed(MODULES)], [True] * 3),
              lambda: [load(pair.c, module) for module in MODULES], lambda: plug(PORT))
 
     def at_once(nr):

@@ -16,6 +16,7 @@
  * SYN for a listener whose child would run hpcc. During a flood of about 1,000 SYNs or more per
  * handshake time, new notes replace old ones, and new connections may not get telemetry.
  */
+#include <linux/export.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -256,6 +257,7 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 	tuple->lport = htons(sk->sk_num);
 	tuple->rport = sk->sk_dport;
 }
+EXPORT_SYMBOL_GPL(hpcc_tuple_of_sock);
 
 /* The peer's IRS: bytes_received counts all bytes after the SYN, including a FIN. */
 static u32 hpcc_irs(const struct sock *sk)

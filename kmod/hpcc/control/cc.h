@@ -38,15 +38,6 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 	       ops == &hpcc_no_ecn_ops || ops == &hpcc_classic_no_ecn_ops;
 }
 
-/* R = W/T in bytes/s. Without the socket lock W and T may belong to two consecutive ACKs. */
-static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
-{
-	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
-	const struct hpcc_algo algo = { .W_q16 = hpcc_peek(flow->algo.W_q16) };
-
-	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
-}
-
 /* Result of the records of an ACK. */
 struct hpcc_ack {
 	u64 before_q16;	/* W before the ACK */

@@ -8,6 +8,7 @@
  * so that a dump of one namespace does not visit the flows of others.
  */
 #include <linux/export.h>
+#include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
@@ -17,7 +18,20 @@
 #include "flow/notify.h"
 #include "netns/net.h"
 
+/* No host chooses the addresses of sockets. */
+static u32 hpcc_flow_hash(const void *key, u32 len, u32 seed)
+{
+	return hash_64((uintptr_t)*(const struct sock * const *)key ^ seed, 32);
+}
+
+static int hpcc_flow_cmp(struct rhashtable_compare_arg *arg, const void *flow)
+{
+	return ((const struct hpcc_flow *)flow)->sk != *(const struct sock * const *)arg->key;
+}
+
 static const struct rhashtable_params hpcc_flow_params = {
+	.hashfn			= hpcc_flow_hash,
+	.obj_cmpfn		= hpcc_flow_cmp,
 	.key_len		= sizeof_field(struct hpcc_flow, sk),
 	.key_offset		= offsetof(struct hpcc_flow, sk),
 	.head_offset		= offsetof(struct hpcc_flow, node),
@@ -117,7 +131,7 @@ static bool hpcc_flow_admit(const struct net *net)
 static void hpcc_flow_forget(struct hpcc_flow *flow)
 {
 	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
-	/* netlink.c may still use the flow: @dead prevents the use of @sk. */
+	/* observe/requests.c may still use the flow: @dead prevents the use of @sk. */
 	spin_lock_bh(&flow->lock);
 	flow->dead = true;
 	spin_unlock_bh(&flow->lock);
@@ -214,13 +228,3 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 	return rhashtable_lookup(&hpcc_flows, &sk, hpcc_flow_params);
 }
 EXPORT_SYMBOL_GPL(hpcc_flow_find);
-
-/* Find the first flow whose number is at least @id. @hn: state of its network namespace. @id: set
- * to the number of the flow. Context: RCU read side, during which the flow is valid. The flow's
- * socket is valid under the flow's lock, if the flow is not dead. Return: the flow; NULL if there
- * are no more flows.
- */
-struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
-{
-	return xa_find(&hn->flows, id, ULONG_MAX, XA_PRESENT);
-}

@@ -333,6 +333,13 @@ bool hpcc_flow_publish(struct hpcc_flow *flow);
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
-struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);
+
+/* The first flow whose number is at least @id, or NULL; sets @id. Context: RCU read side, during
+ * which the flow is valid. Its socket is valid under the flow's lock, if the flow is not dead.
+ */
+static inline struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
+{
+	return xa_find(&hn->flows, id, ULONG_MAX, XA_PRESENT);
+}
 
 #endif /* _HPCC_FLOW_FLOW_H */

@@ -17,6 +17,15 @@ struct hpcc_known_link {
 	u16 unit;	/* bytes per unit of queue depth */
 };
 
+/* Order of the table: by node, then by port. */
+static inline int hpcc_link_cmp(const void *a, const void *b)
+{
+	const struct hpcc_known_link *p = a, *q = b;
+	u64 x = (u64)p->node << 16 | p->port, y = (u64)q->node << 16 | q->port;
+
+	return x < y ? -1 : x > y;
+}
+
 const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port);
 bool hpcc_links_known(const struct net *net);
 

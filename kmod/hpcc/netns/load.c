@@ -2,7 +2,7 @@
 /*
  * Carriers other than the TCP option, and receiver mode, are modules. The kernel loads one when the
  * administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a route, or by the table
- * of links.
+ * of links. Any user's netlink request loads hpcc_netlink (observe/netlink.c).
  */
 #include <linux/bitops.h>
 #include <linux/capability.h>
@@ -27,9 +27,7 @@ static const struct {
 /* main.c sets up() and down(). */
 struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
 
-/**
- * hpcc_is_up() - whether flows and the state of network namespaces are initialized
- */
+/* Whether flows and the state of network namespaces are initialized. */
 bool hpcc_is_up(void)
 {
 	return hpcc_setup_is_up(&hpcc_setup);
@@ -39,23 +37,36 @@ EXPORT_SYMBOL_GPL(hpcc_is_up);
 unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
 
 /**
+ * hpcc_module_request() - load a module
+ * @name: its name
+ *
+ * The reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait for the
+ * caller's request, the request for modprobe, and modprobe for rmmod.
+ *
+ * Context: sleeps; the caller holds no lock that the init of a module takes.
+ */
+void hpcc_module_request(const char *name)
+{
+	if (!try_module_get(THIS_MODULE))
+		return;
+	request_module("%s", name);
+	module_put(THIS_MODULE);
+}
+
+/**
  * hpcc_module_load() - load the module of a carrier or of receiver mode, unless it is loaded
  * @id: enum hpcc_carrier, or HPCC_MODULE_RECEIVER
  *
  * The caller needs CAP_NET_ADMIN in the initial user namespace, as for loading a congestion
- * control. The reference makes rmmod tcp_hpcc fail while modprobe runs. Otherwise rmmod would wait
- * for this request, the request for modprobe, and modprobe for rmmod.
+ * control.
  *
- * Context: sleeps; the caller holds no lock that the init of a module takes.
+ * Context: as hpcc_module_request().
  * Return: 0; -ENOENT if the module is not loaded.
  */
-int hpcc_module_load(unsigned int id)
+int __cold hpcc_module_load(unsigned int id)
 {
-	if (!test_bit(id, &hpcc_modules_loaded) && capable(CAP_NET_ADMIN) &&
-	    try_module_get(THIS_MODULE)) {
-		request_module("%s", hpcc_modules[id].name);
-		module_put(THIS_MODULE);
-	}
+	if (!test_bit(id, &hpcc_modules_loaded) && capable(CAP_NET_ADMIN))
+		hpcc_module_request(hpcc_modules[id].name);
 	return test_bit(id, &hpcc_modules_loaded) ? 0 : -ENOENT;
 }
 
@@ -67,7 +78,8 @@ int hpcc_module_load(unsigned int id)
  *
  * Context, return: as hpcc_module_load().
  */
-int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack)
+int __cold hpcc_module_need(unsigned int id, const struct nlattr *attr,
+			    struct netlink_ext_ack *extack)
 {
 	int err = hpcc_module_load(id);
 
@@ -77,6 +89,7 @@ int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_
 	}
 	return err;
 }
+EXPORT_SYMBOL_GPL(hpcc_module_need);
 
 /**
  * hpcc_where_load() - as hpcc_module_load(), for receiver mode if it is configured
@@ -93,7 +106,7 @@ int hpcc_where_load(unsigned int where)
  * Context: as hpcc_module_load().
  * Return: 0; -ENOENT if no such module is loaded afterwards.
  */
-int hpcc_carriers_load_links(void)
+int __cold hpcc_carriers_load_links(void)
 {
 	int err = -ENOENT;
 	u32 i;
@@ -103,3 +116,4 @@ int hpcc_carriers_load_links(void)
 			err = 0;
 	return err;
 }
+EXPORT_SYMBOL_GPL(hpcc_carriers_load_links);

@@ -35,7 +35,7 @@ struct nlattr;
 #define HPCC_WHERE_MAX		1
 #define HPCC_CARRIER_MAX	HPCC_CARRIER_CSIG
 
-/* Tables that netlink changes (table.c). */
+/* Tables that netlink changes (observe/tables.c). */
 enum hpcc_table_id {
 	HPCC_TABLE_LINKS,	/* known links (links.c) */
 	HPCC_TABLE_ROUTES,	/* parameters by the peer's address (policy.c) */
@@ -129,12 +129,7 @@ static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, 1);
 }
 
-static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what, u32 n)
-{
-	rcu_read_lock();
-	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, n);
-	rcu_read_unlock();
-}
+void hpcc_count_add(const struct net *net, enum hpcc_counter what, u32 n);
 
 static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 {
@@ -143,6 +138,7 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 
 extern struct hpcc_setup hpcc_setup;
 bool hpcc_is_up(void);
+void hpcc_module_request(const char *name);
 int hpcc_module_load(unsigned int id);
 int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack);
 int hpcc_where_load(unsigned int where);

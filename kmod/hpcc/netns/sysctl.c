@@ -19,13 +19,13 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* 1: draft-miao section 6.1, first guideline; 0: section 4.2 */
 	{ "per_rtt", HPCC_SYSCTL(per_rtt), 0, 0, 1 },
 	/* HPCC paper: W_AI for 100 flows */
-	{ "n_flows", HPCC_SYSCTL(n_flows), 100, 1, 1000000, true },
-	{ "w_ai", HPCC_SYSCTL(w_ai_bytes), 0, 1, 1 << 30, true },
+	{ "n_flows", HPCC_SYSCTL(n_flows), 100, 1, 1000000, .zero = true },
+	{ "w_ai", HPCC_SYSCTL(w_ai_bytes), 0, 1, 1 << 30, .zero = true },
 	/* range in which the algorithm is tested */
-	{ "base_rtt_ns", HPCC_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
+	{ "base_rtt_ns", HPCC_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, .zero = true },
 	/* The peer may delay its part of the handshake. No data center has a longer RTT. */
 	{ "start_rtt_ns", HPCC_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
-	{ "host_mbps", HPCC_SYSCTL(host_mbps), 0, 1, 1000000, true },
+	{ "host_mbps", HPCC_SYSCTL(host_mbps), 0, 1, 1000000, .zero = true },
 	/* Longer bursts wait in the sender's own NIC and lengthen the RTT. */
 	{ "burst", HPCC_SYSCTL(burst_segs), 16, 1, 64 },
 	/* Without pacing, windows leave in bursts, which queue at the next switch. */
@@ -49,7 +49,8 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* Defaults of the ports (tc-hpcc(8)) */
 	{ "csig_abw", HPCC_SYSCTL(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
 	{ "csig_time", HPCC_SYSCTL(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
-	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, true },	/* 0: by memory (flow.c) */
+	/* 0: by the machine's memory (flow.c) */
+	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, .zero = true },
 	{ "option_kind", HPCC_SYSCTL(option_kind), HPCC_OPT_KIND_DEFAULT, 253, 254 }, /* RFC 4727 */
 	{ "option_exid", HPCC_SYSCTL(option_exid), HPCC_OPT_EXID_DEFAULT, 0, 0xffff },
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Counters in /proc/net/hpcc, and the output of ss and getsockopt(TCP_CC_INFO). */
+#include <linux/export.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
@@ -8,12 +9,13 @@
 #include "control/cc.h"
 #include "flow/flow.h"
 #include "netns/net.h"
-
 #include "observe/proc.h"
+
 const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 #define COUNTER(id, name, meaning)	#name
 #include "netns/hpcc_counters.h"
 };
+EXPORT_SYMBOL_GPL(hpcc_counter_names);
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)
 {
@@ -21,6 +23,15 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 
 	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX, &hn->counters);
 	return 0;
+}
+
+/* R = W/T in bytes/s. Without the socket lock W and T may belong to two consecutive ACKs. */
+u64 __cold hpcc_peek_rate(const struct hpcc_flow *flow)
+{
+	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
+	const struct hpcc_algo algo = { .W_q16 = hpcc_peek(flow->algo.W_q16) };
+
+	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
 }
 
 /**
@@ -33,7 +44,7 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
  * so the flow comes from the table.
  * Return: length of @info; 0: no requested extension is ours, or the connection did not agree.
  */
-size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+size_t __cold hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct hpcc_flow *flow;
 	size_t len = 0;
@@ -62,10 +73,7 @@ int hpcc_proc_register(struct net *net)
 	       0 : -ENOMEM;
 }
 
-/**
- * hpcc_proc_unregister() - remove /proc/net/hpcc
- * @net: network namespace
- */
+/* Remove /proc/net/hpcc. */
 void hpcc_proc_unregister(struct net *net)
 {
 	remove_proc_entry("hpcc", net->proc_net);

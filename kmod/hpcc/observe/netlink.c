@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink family "hpcc": flows, their events, counters, and tables (table.c) of a network
- * namespace. As with ss, anybody with a socket in the namespace may send requests. The names of
- * links, IDENTIFY, and changes of tables require CAP_NET_ADMIN in the namespace.
- *
- * A dump visits flows in the order of their numbers, each under its socket's lock: each flow is a
- * consistent snapshot. A flow that exists during the whole dump appears exactly once. A process
- * that owns a socket may sleep, so the dump waits only for a short time for the process. After that
- * time, values may mix two successive ACKs, and the load of hops is missing.
+ * Generic netlink family "hpcc": the operations and the events. Most hosts send no requests, so the
+ * module hpcc_netlink (requests.c, tables.c) handles them. The first request of any user loads the
+ * module, as a request for a family does. Each request and each dump holds the module until its
+ * end. Events need no other module: a listener that only joins the group gets all of them.
  */
-#include <linux/sock_diag.h>
-#include <net/genetlink.h>
+#include <linux/module.h>
 
 #include "common/peek.h"
 #include "control/agreement.h"
@@ -18,32 +13,35 @@
 #include "control/trace.h"
 #include "flow/flow.h"
 #include "flow/notify.h"
-#include "netns/addr.h"
 #include "netns/net.h"
-#include "netns/table.h"
 #include "observe/netlink.h"
-#include "telemetry/identify.h"
+#include "observe/proc.h"
 
 enum {
 	HPCC_MCGRP_OF_EVENTS,
 };
 
-static struct genl_family hpcc_family;
-
 static const struct genl_multicast_group hpcc_mcgrps[] = {
 	[HPCC_MCGRP_OF_EVENTS] = { .name = HPCC_MCGRP_EVENTS, },
 };
 
-/* Maximum time to wait for owners of sockets, in total for each part of an answer. */
-#define HPCC_NL_WAIT_MS		50
-
 /* Maximum number of events of a flow in a second. */
 #define HPCC_NL_EVENTS		8
 
+/* Check an IPv4 or IPv6 address. */
+int hpcc_nl_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "an address has 4 or 16 bytes");
+	return -EINVAL;
+}
+EXPORT_SYMBOL_GPL(hpcc_nl_addr_validate);
+
 /* Attributes that select flows. */
 static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
-	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
-	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
+	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_nl_addr_validate),
+	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_nl_addr_validate),
 	[HPCC_A_FLOW_LPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_RPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_COOKIE]	= { .type = NLA_U64 },
@@ -51,45 +49,35 @@ static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 	[HPCC_A_FLOW_IDENTIFY]	= { .type = NLA_FLAG },
 };
 
-/* Data for each message of an answer. */
-struct hpcc_nl_reply {
-	struct sk_buff *skb;	/* buffer of the messages */
-	u32 portid;		/* sender of the request */
-	u32 seq;		/* sequence number of the request */
-	int flags;		/* flags of the messages */
-	unsigned long until;	/* when to stop waiting for owners of sockets, jiffies */
-	bool names;		/* the sender may read the names of links */
+/* Requests that change a table; hpcc_table_type.policy is the policy of an entry. */
+static const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1] = {
+	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
+	[HPCC_A_TABLE_LINK]	= { .type = NLA_NESTED },
 };
 
-static int hpcc_put_u64(struct sk_buff *skb, int type, u64 value)
-{
-	return nla_put_u64_64bit(skb, type, value, HPCC_A_FLOW_PAD);
-}
+static const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1] = {
+	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
+	[HPCC_A_TABLE_ROUTE]	= { .type = NLA_NESTED },
+};
 
-/* Modules cannot call sock_gen_cookie(). */
-static u64 hpcc_cookie(struct sock *sk)
-{
-	u32 halves[2];
-
-	sock_diag_save_cookie(sk, halves);
-	return (u64)halves[1] << 32 | halves[0];
-}
-
-static int hpcc_put_tuple(struct sk_buff *skb, struct sock *sk)
+/* Put the ends of a connection into a message. */
+int __cold hpcc_nl_put_tuple(struct sk_buff *skb, struct sock *sk)
 {
 	int ifindex = READ_ONCE(sk->sk_bound_dev_if);
 	struct hpcc_tuple t;
 
 	hpcc_tuple_of_sock(sk, &t);
-	return hpcc_put_addr(skb, HPCC_A_FLOW_LADDR, &t.laddr) ?:
-	       hpcc_put_addr(skb, HPCC_A_FLOW_RADDR, &t.raddr) ?:
+	return hpcc_nl_put_addr(skb, HPCC_A_FLOW_LADDR, &t.laddr) ?:
+	       hpcc_nl_put_addr(skb, HPCC_A_FLOW_RADDR, &t.raddr) ?:
 	       nla_put_u16(skb, HPCC_A_FLOW_LPORT, ntohs(t.lport)) ?:
 	       nla_put_u16(skb, HPCC_A_FLOW_RPORT, ntohs(t.rport)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_cookie(sk)) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_nl_cookie(sk)) ?:
 	       (ifindex ? nla_put_u32(skb, HPCC_A_FLOW_IFINDEX, ifindex) : 0);
 }
+EXPORT_SYMBOL_GPL(hpcc_nl_put_tuple);
 
-static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
+/* Put mode, windows and parameters of a flow into a message. */
+int __cold hpcc_nl_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
 	BUILD_BUG_ON(HPCC_MODE_TELEMETRY != (int)HPCC_FLOW_TELEMETRY ||
 		     HPCC_MODE_STALE != (int)HPCC_FLOW_IGNORING ||
@@ -97,343 +85,18 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 		     HPCC_MODE_CLASSIC_VERIFY != (int)HPCC_FLOW_DOUBTING);
 	return nla_put_u32(skb, HPCC_A_FLOW_MODE, READ_ONCE(flow->mode)) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_WHY, hpcc_peek(flow->why)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_W, hpcc_peek(flow->algo.W_q16) >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_WC, hpcc_peek(flow->algo.Wc_q16) >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_W_INIT, hpcc_peek(flow->params.W_max_q16) >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_U, hpcc_peek(flow->algo.U_q24)) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_W, hpcc_peek(flow->algo.W_q16) >> 16) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_WC, hpcc_peek(flow->algo.Wc_q16) >> 16) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_W_INIT, hpcc_peek(flow->params.W_max_q16) >> 16) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_U, hpcc_peek(flow->algo.U_q24)) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_ETA, hpcc_peek(flow->params.eta_q24)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_R, hpcc_peek_rate(flow)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_T, hpcc_peek(flow->params.T)) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_R, hpcc_peek_rate(flow)) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_T, hpcc_peek(flow->params.T)) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, hpcc_peek(flow->algo.inc_stage)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_W_MIN, hpcc_peek(flow->params.W_min_q16) >> 16) ?:
+	       hpcc_nl_put_u64(skb, HPCC_A_FLOW_W_MIN, hpcc_peek(flow->params.W_min_q16) >> 16) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_MAX_STAGE, hpcc_peek(flow->params.max_stage));
 }
-
-static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
-{
-	u32 N = hpcc_peek(flow->census.N_reported);
-
-	return (N ? nla_put_u32(skb, HPCC_A_FLOW_N, N) : 0) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
-			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
-	       (READ_ONCE(flow->rx_window_active) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
-	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
-	       (READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ?
-		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
-}
-
-static u64 hpcc_bottleneck_us(const struct hpcc_link *link, u64 now_us)
-{
-	return (u64)((u32)(now_us >> HPCC_BOTTLENECK_SHIFT) - link->bottleneck_since) <<
-	       HPCC_BOTTLENECK_SHIFT;
-}
-
-static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
-{
-	if (!link->valid && !link->quiet)
-		return 0;
-	return hpcc_put_u64(skb, HPCC_A_HOP_U, link->u_q24) ?:
-	       (link->quiet ? nla_put_flag(skb, HPCC_A_HOP_QUIET) :
-		hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
-		hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us)) ?:
-	       (link->bottleneck_since ?
-		hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_bottleneck_us(link, now_us)) : 0);
-}
-
-static int hpcc_put_identity(struct sk_buff *skb, u64 word)
-{
-	struct hpcc_identity id;
-
-	hpcc_identity_unpack(word, &id);
-	if (!id.hop)
-		return 0;
-	return nla_put_u32(skb, HPCC_A_HOP_NODE, id.node) ?:
-	       nla_put_u32(skb, HPCC_A_HOP_PORT, id.port) ?:
-	       hpcc_put_u64(skb, HPCC_A_HOP_RATE, id.bps);
-}
-
-static int hpcc_put_telemetry(struct sk_buff *skb, const struct hpcc_flow *flow)
-{
-	static const u8 types[HPCC_IGNORED_MAX] = {
-		[HPCC_IGNORED_MALFORMED] = HPCC_A_FLOW_MALFORMED,
-		[HPCC_IGNORED_BAD_HOP] = HPCC_A_FLOW_BAD_HOP,
-		[HPCC_IGNORED_TS_BACK] = HPCC_A_FLOW_TS_BACK,
-		[HPCC_IGNORED_TX_EXCESS] = HPCC_A_FLOW_TX_EXCESS,
-	};
-	u32 i;
-
-	if (nla_put_u32(skb, HPCC_A_FLOW_RECEIVED, READ_ONCE(flow->received)))
-		return -EMSGSIZE;
-	for (i = 0; i < HPCC_IGNORED_MAX; i++)
-		if (nla_put_u32(skb, types[i], READ_ONCE(flow->ignored[i])))
-			return -EMSGSIZE;
-	return 0;
-}
-
-/* @nr: number of hops whose load may be read */
-static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow,
-			 u32 nr, bool names)
-{
-	const struct hpcc_path *path = names ? rcu_dereference(flow->path) : NULL;
-	u64 now_us = max_t(u64, hpcc_peek(tcp_sk(sk)->tcp_mstamp), tcp_clock_us());
-	u32 i, hops = READ_ONCE(flow->hops);
-	struct nlattr *nest;
-
-	if (nla_put_u32(skb, HPCC_A_FLOW_HOPS, hops))
-		return -EMSGSIZE;
-	for (i = 0; i < hops; i++) {
-		nest = nla_nest_start(skb, HPCC_A_FLOW_HOP);
-		if (!nest || nla_put_u32(skb, HPCC_A_HOP_HOP, i + 1) ||
-		    (i < nr && hpcc_put_link(skb, &flow->algo.L[i], now_us)) ||
-		    (path && hpcc_put_identity(skb, READ_ONCE(path->identity[i]))))
-			return -EMSGSIZE;
-		nla_nest_end(skb, nest);
-	}
-	return 0;
-}
-
-/* @busy: a process owns the socket */
-static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
-			 const struct hpcc_flow *flow, bool busy)
-{
-	struct sk_buff *skb = to->skb;
-	void *head = genlmsg_put(skb, to->portid, to->seq, &hpcc_family, to->flags,
-				 HPCC_CMD_FLOW_GET);
-	int err;
-
-	if (!head)
-		return -EMSGSIZE;
-	err = hpcc_put_tuple(skb, sk) ?:
-	      hpcc_put_mode(skb, flow) ?:
-	      hpcc_put_config(skb, flow) ?:
-	      hpcc_put_telemetry(skb, flow) ?:
-	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
-	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
-	if (err)
-		genlmsg_cancel(skb, head);
-	else
-		genlmsg_end(skb, head);
-	return err;
-}
-
-static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *addr)
-{
-	struct in6_addr want;
-
-	if (!attr)
-		return true;
-	want = hpcc_get_addr(attr);
-	return ipv6_addr_equal(&want, addr);
-}
-
-static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
-{
-	return !attr || nla_get_u16(attr) == ntohs(port);
-}
-
-/* Each of these is constant while a connection lasts, or a single word. */
-static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
-{
-	struct hpcc_tuple t;
-
-	hpcc_tuple_of_sock(sk, &t);
-	return hpcc_addr_matches(attrs[HPCC_A_FLOW_LADDR], &t.laddr) &&
-	       hpcc_addr_matches(attrs[HPCC_A_FLOW_RADDR], &t.raddr) &&
-	       hpcc_port_matches(attrs[HPCC_A_FLOW_LPORT], t.lport) &&
-	       hpcc_port_matches(attrs[HPCC_A_FLOW_RPORT], t.rport) &&
-	       (!attrs[HPCC_A_FLOW_COOKIE] ||
-		nla_get_u64(attrs[HPCC_A_FLOW_COOKIE]) == hpcc_cookie(sk)) &&
-	       (!attrs[HPCC_A_FLOW_IFINDEX] ||
-		nla_get_u32(attrs[HPCC_A_FLOW_IFINDEX]) == READ_ONCE(sk->sk_bound_dev_if));
-}
-
-/* The socket of a flow, with a reference, if the flow matches. */
-static struct sock *hpcc_flow_hold(struct hpcc_flow *flow, struct nlattr * const *attrs)
-{
-	struct sock *sk = (struct sock *)flow->sk;
-	bool wanted;
-
-	spin_lock_bh(&flow->lock);
-	/* The socket cannot be freed: release() needs the lock. */
-	wanted = !flow->dead && hpcc_flow_matches(attrs, sk) &&
-		 refcount_inc_not_zero(&sk->sk_refcnt);
-	spin_unlock_bh(&flow->lock);
-	return wanted ? sk : NULL;
-}
-
-/* The socket, with a reference, of the first flow from number @id on that matches; sets @id. */
-static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const *attrs,
-				   unsigned long *id)
-{
-	struct hpcc_flow *flow;
-	struct sock *sk = NULL;
-
-	for (;; ++*id) {
-		rcu_read_lock();
-		flow = hpcc_flow_from(hpcc_pernet(net), id);
-		if (flow)
-			sk = hpcc_flow_hold(flow, attrs);
-		rcu_read_unlock();
-		if (sk || !flow)
-			return sk;
-		cond_resched();
-	}
-}
-
-static void hpcc_await_owner(const struct sock *sk, unsigned long until)
-{
-	while (hpcc_peek(sk->sk_lock.owned) && time_before(jiffies, until))
-		schedule_timeout_uninterruptible(1);
-}
-
-/* Put a message about the socket's flow, if it still has one, and drop the reference. */
-static int hpcc_dump_flow(const struct hpcc_nl_reply *to, struct sock *sk)
-{
-	const struct hpcc_flow *flow;
-	int err = 0;
-
-	hpcc_await_owner(sk, to->until);
-	rcu_read_lock();
-	spin_lock_bh(&sk->sk_lock.slock);
-	flow = hpcc_flow_find(sk);
-	if (flow)
-		err = hpcc_put_flow(to, sk, flow, sock_owned_by_user(sk));
-	spin_unlock_bh(&sk->sk_lock.slock);
-	rcu_read_unlock();
-	sock_put(sk);
-	return err;
-}
-
-/* Request the names of the links of all paths, if the message has HPCC_A_FLOW_IDENTIFY. */
-static int hpcc_identify(const struct sk_buff *request, struct net *net,
-			 struct nlattr * const *attrs, struct netlink_ext_ack *extack)
-{
-	if (!attrs[HPCC_A_FLOW_IDENTIFY])
-		return 0;
-	if (!netlink_net_capable(request, CAP_NET_ADMIN)) {
-		NL_SET_ERR_MSG_ATTR(extack, attrs[HPCC_A_FLOW_IDENTIFY],
-				    "the names of links require CAP_NET_ADMIN");
-		return -EPERM;
-	}
-	hpcc_paths_ask(net);
-	return 0;
-}
-
-/* args: number of the next flow; whether the first part is done; whether the process that sent the
- * request may read the names of links. The capabilities of the reader are not checked.
- */
-static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	struct hpcc_nl_reply to = {
-		.skb = skb, .portid = NETLINK_CB(cb->skb).portid, .seq = cb->nlh->nlmsg_seq,
-		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
-	};
-	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
-	unsigned long id = cb->args[0];
-	struct sock *sk;
-	int err;
-
-	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
-			    cb->extack);
-	if (!err && !cb->args[1]) {
-		cb->args[2] = netlink_net_capable(cb->skb, CAP_NET_ADMIN);
-		err = hpcc_identify(cb->skb, sock_net(skb->sk), attrs, cb->extack);
-	}
-	cb->args[1] = !err;
-	to.names = cb->args[2];
-	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
-		err = hpcc_dump_flow(&to, sk);
-		if (!err)
-			id++;
-	}
-	cb->args[0] = id;
-	/* A flow that does not fit goes into the next message. */
-	return err == -EMSGSIZE && skb->len ? skb->len : err ?: skb->len;
-}
-
-/* The socket of the only flow that matches, with a reference, or an error. */
-static struct sock *hpcc_flow_only(struct genl_info *info)
-{
-	struct sock *sk, *another;
-	unsigned long id = 0;
-
-	sk = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
-	if (!sk) {
-		NL_SET_ERR_MSG(info->extack,
-			       "no connection with these ends runs hpcc in this namespace");
-		return ERR_PTR(-ENOENT);
-	}
-	id++;
-	another = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
-	if (!another)
-		return sk;
-	sock_put(another);
-	sock_put(sk);
-	NL_SET_ERR_MSG(info->extack, "several connections have these ends: add ifindex or cookie");
-	return ERR_PTR(-ENOTUNIQ);
-}
-
-static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
-{
-	struct hpcc_nl_reply to = {
-		.portid = info->snd_portid, .seq = info->snd_seq,
-		.until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
-		.names = netlink_net_capable(skb, CAP_NET_ADMIN),
-	};
-	struct sock *sk;
-	int err;
-
-	if (!info->attrs[HPCC_A_FLOW_COOKIE] &&
-	    (!info->attrs[HPCC_A_FLOW_LADDR] || !info->attrs[HPCC_A_FLOW_RADDR] ||
-	     !info->attrs[HPCC_A_FLOW_LPORT] || !info->attrs[HPCC_A_FLOW_RPORT])) {
-		NL_SET_ERR_MSG(info->extack,
-			       "the request needs both ends of a connection, or its cookie");
-		return -EINVAL;
-	}
-	err = hpcc_identify(skb, genl_info_net(info), info->attrs, info->extack);
-	if (err)
-		return err;
-	to.skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
-	if (!to.skb)
-		return -ENOMEM;
-	sk = hpcc_flow_only(info);
-	err = IS_ERR(sk) ? PTR_ERR(sk) : hpcc_dump_flow(&to, sk);
-	if (!err && to.skb->len)
-		return genlmsg_reply(to.skb, info);
-	nlmsg_free(to.skb);
-	if (!err)
-		NL_SET_ERR_MSG(info->extack, "the connection has just ended");
-	return err ?: -ENOENT;
-}
-
-static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *cb, u32 what,
-			    u64 value)
-{
-	void *head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
-				 NLM_F_MULTI, HPCC_CMD_COUNTERS_GET);
-
-	if (!head)
-		return -EMSGSIZE;
-	if (nla_put_string(skb, HPCC_A_COUNTER_NAME, hpcc_counter_names[what]) ||
-	    nla_put_u64_64bit(skb, HPCC_A_COUNTER_VALUE, value, HPCC_A_COUNTER_PAD)) {
-		genlmsg_cancel(skb, head);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, head);
-	return 0;
-}
-
-/* cb->args[0] is the next counter. */
-static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	const struct hpcc_counters *counters = &hpcc_pernet(sock_net(skb->sk))->counters;
-
-	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++)
-		if (hpcc_put_counter(skb, cb, cb->args[0],
-				     hpcc_counters_read(counters, cb->args[0])))
-			break;
-	return skb->len;
-}
+EXPORT_SYMBOL_GPL(hpcc_nl_put_mode);
 
 /* Whether a flow has reached its limit of events in this second; counts the event. */
 static bool hpcc_event_is_missed(struct hpcc_flow *flow)
@@ -460,9 +123,9 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 
 	if (!head)
 		return -EMSGSIZE;
-	err = hpcc_put_tuple(skb, sk) ?:
+	err = hpcc_nl_put_tuple(skb, sk) ?:
 	      nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ?:
-	      hpcc_put_mode(skb, flow) ?:
+	      hpcc_nl_put_mode(skb, flow) ?:
 	      (flow->event.missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->event.missed) : 0);
 	genlmsg_end(skb, head);
 	return err;
@@ -478,7 +141,7 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
  * the number of missed events.
  * Context: does not sleep.
  */
-void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
+void __cold hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 {
 	struct net *net = sock_net(sk);
 	struct sk_buff *skb;
@@ -499,36 +162,105 @@ void hpcc_nl_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event eve
 	genlmsg_multicast_netns(&hpcc_family, net, skb, 0, HPCC_MCGRP_OF_EVENTS, GFP_ATOMIC);
 }
 
-static int hpcc_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
+static const struct hpcc_nl_requests __rcu *hpcc_nl_requests __read_mostly;
+
+/* Last step of the module's init. Takes no lock: see common/setup.c. */
+int hpcc_nl_register(const struct hpcc_nl_requests *to)
 {
-	return hpcc_table_dump(skb, cb, &hpcc_family);
+	rcu_assign_pointer(hpcc_nl_requests, to);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_nl_register);
+
+/* The module's exit: no request uses it. Waits until no hpcc_nl_try_get() reads the pointer. */
+void hpcc_nl_unregister(const struct hpcc_nl_requests *to)
+{
+	rcu_assign_pointer(hpcc_nl_requests, NULL);
+	synchronize_rcu();
+}
+EXPORT_SYMBOL_GPL(hpcc_nl_unregister);
+
+static const struct hpcc_nl_requests *hpcc_nl_try_get(void)
+{
+	const struct hpcc_nl_requests *to;
+
+	rcu_read_lock();
+	to = rcu_dereference(hpcc_nl_requests);
+	if (to && !try_module_get(to->owner))
+		to = NULL;
+	rcu_read_unlock();
+	return to;
 }
 
+/* Hold the module, and load it if necessary. The caller may hold genetlink's cb_lock, which the
+ * module's init does not take.
+ */
+static const struct hpcc_nl_requests * __cold hpcc_nl_get(struct netlink_ext_ack *extack)
+{
+	const struct hpcc_nl_requests *to = hpcc_nl_try_get();
+
+	if (!to) {
+		hpcc_module_request("hpcc_netlink");
+		to = hpcc_nl_try_get();
+	}
+	if (!to)
+		NL_SET_ERR_MSG(extack, "the module hpcc_netlink is not loaded");
+	return to;
+}
+
+static int hpcc_nl_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	const struct hpcc_nl_requests *to = hpcc_nl_get(info->extack);
+	int err;
+
+	if (!to)
+		return -ENOENT;
+	err = to->doit(skb, info);
+	module_put(to->owner);
+	return err;
+}
+
+/* The first part holds the module for the dump. Not in start(), which cannot report a message. */
+static int hpcc_nl_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	const struct hpcc_nl_requests *to = (void *)cb->args[HPCC_NL_HELD];
+
+	if (!to) {
+		to = hpcc_nl_get(cb->extack);
+		if (!to)
+			return -ENOENT;
+		cb->args[HPCC_NL_HELD] = (long)to;
+	}
+	return to->dumpit(skb, cb);
+}
+
+static int hpcc_nl_done(struct netlink_callback *cb)
+{
+	const struct hpcc_nl_requests *to = (void *)cb->args[HPCC_NL_HELD];
+
+	if (to)
+		module_put(to->owner);
+	return 0;
+}
+
+#define HPCC_NL_DUMP	.dumpit = hpcc_nl_dumpit, .done = hpcc_nl_done
+#define HPCC_NL_CHANGE	.flags = GENL_UNS_ADMIN_PERM, .doit = hpcc_nl_doit
+#define HPCC_NL_LINKS	.policy = hpcc_links_policy, .maxattr = HPCC_A_TABLE_LINK
+#define HPCC_NL_ROUTES	.policy = hpcc_routes_policy, .maxattr = HPCC_A_TABLE_ROUTE
+
 static const struct genl_ops hpcc_nl_ops[] = {
-	{
-		.cmd		= HPCC_CMD_FLOW_GET,
-		.policy		= hpcc_flow_policy,
-		.maxattr	= HPCC_A_FLOW_IDENTIFY,
-		.doit		= hpcc_nl_get_flow,
-		.dumpit		= hpcc_nl_dump_flows,
-	},
-	{
-		.cmd		= HPCC_CMD_COUNTERS_GET,
-		.dumpit		= hpcc_nl_dump_counters,
-	},
-	{ .cmd = HPCC_CMD_LINK_GET, .dumpit = hpcc_dump_table },
-	{ .cmd = HPCC_CMD_LINK_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
-	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
-	{ .cmd = HPCC_CMD_LINK_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
-	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
-	{ .cmd = HPCC_CMD_ROUTE_GET, .dumpit = hpcc_dump_table },
-	{ .cmd = HPCC_CMD_ROUTE_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
-	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
-	{ .cmd = HPCC_CMD_ROUTE_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
-	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_FLOW_GET, .policy = hpcc_flow_policy, .maxattr = HPCC_A_FLOW_IDENTIFY,
+	  .doit = hpcc_nl_doit, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_COUNTERS_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_LINK_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_LINK_SET, HPCC_NL_CHANGE, HPCC_NL_LINKS },
+	{ .cmd = HPCC_CMD_LINK_DEL, HPCC_NL_CHANGE, HPCC_NL_LINKS },
+	{ .cmd = HPCC_CMD_ROUTE_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_ROUTE_SET, HPCC_NL_CHANGE, HPCC_NL_ROUTES },
+	{ .cmd = HPCC_CMD_ROUTE_DEL, HPCC_NL_CHANGE, HPCC_NL_ROUTES },
 };
 
-static struct genl_family hpcc_family = {
+struct genl_family hpcc_family = {
 	.name		= HPCC_FAMILY_NAME,
 	.version	= HPCC_FAMILY_VERSION,
 	.netnsok	= true,
@@ -539,20 +271,4 @@ static struct genl_family hpcc_family = {
 	.mcgrps		= hpcc_mcgrps,
 	.n_mcgrps	= ARRAY_SIZE(hpcc_mcgrps),
 };
-
-/**
- * hpcc_netlink_init() - register the family
- * Return: 0 or a negative error.
- */
-int hpcc_netlink_init(void)
-{
-	return genl_register_family(&hpcc_family);
-}
-
-/**
- * hpcc_netlink_exit() - unregister the family
- */
-void hpcc_netlink_exit(void)
-{
-	genl_unregister_family(&hpcc_family);
-}
+EXPORT_SYMBOL_GPL(hpcc_family);

@@ -15,6 +15,7 @@
  * hpcc_net.path_lock serializes netlink requests and their end. hpcc_flow.path is written under
  * hpcc_flow.lock, and read under RCU. If its allocation fails, the flow's links have no names.
  */
+#include <linux/export.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -47,7 +48,7 @@ static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path
 }
 
 /* Allocate the path of @flow, unless it exists or names are no longer requested. */
-static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
+static void __cold hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
 {
 	struct hpcc_path *path;
 
@@ -129,8 +130,8 @@ void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 /* A netlink request applies for this many seconds. */
 #define HPCC_PATHS_ASK_S	10
 
-static void hpcc_paths_each(struct hpcc_net *hn,
-			    void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
+static noinline void hpcc_paths_each(struct hpcc_net *hn,
+				     void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
 {
 	struct hpcc_flow *flow;
 	unsigned long id = 0;
@@ -154,7 +155,7 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 }
 
 /* Request the names of all links, for HPCC_PATHS_ASK_S seconds. Context: sleeps. */
-void hpcc_paths_ask(struct net *net)
+void __cold hpcc_paths_ask(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
@@ -165,11 +166,12 @@ void hpcc_paths_ask(struct net *net)
 	queue_delayed_work(system_dfl_wq, &hn->path_end, HPCC_PATHS_ASK_S * HZ);
 	mutex_unlock(&hn->path_lock);
 }
+EXPORT_SYMBOL_GPL(hpcc_paths_ask);
 
 /* HPCC_PATHS_ASK_S after a request: end it, or reschedule if there was a later request. The work
  * visits all flows. So it runs on an unbound workqueue, where it delays no other work of its CPU.
  */
-static void hpcc_paths_end(struct work_struct *work)
+static void __cold hpcc_paths_end(struct work_struct *work)
 {
 	struct hpcc_net *hn = container_of(to_delayed_work(work), struct hpcc_net, path_end);
 

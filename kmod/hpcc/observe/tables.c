@@ -1,17 +1,196 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables of a network namespace that netlink reads and changes. links.c and policy.c define the
- * entries.
+ * Module hpcc_netlink: requests that read or change the tables of a network namespace, for which
+ * links.c and policy.c look up entries.
  *
  * A table is a sorted array. A request publishes a new array, or changes nothing. Readers hold only
  * the RCU read lock, and see all changes of a request or none. An entry takes no memory beyond its
  * own size, so the maximum number of entries bounds the memory of a namespace.
  */
+#include <linux/hpcc.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
-#include <net/sock.h>
 
+#include "netns/links.h"
+#include "netns/net.h"
+#include "netns/policy.h"
 #include "netns/table.h"
+#include "observe/netlink.h"
+
+/* Type of the entries of a table. */
+struct hpcc_table_type {
+	enum hpcc_table_id id;
+	u32 max;	/* maximum number of entries */
+	u32 size;	/* bytes of an entry */
+	int nest;	/* attribute of a message that holds an entry */
+	int key_max;	/* last attribute of an entry's key; later attributes are values */
+	int attr_max;	/* last attribute of an entry */
+	const struct nla_policy *policy;		/* of the attributes of an entry */
+	int (*cmp)(const void *a, const void *b);	/* compares keys, like memcmp() */
+	/* Fills in a zeroed entry from its attributes. */
+	int (*parse)(void *entry, struct nlattr * const *attrs, bool del,
+		     struct netlink_ext_ack *extack);
+	int (*put)(struct sk_buff *skb, const void *entry);
+	/* If not NULL: called before new entries apply. An error rejects them. May sleep. */
+	int (*accept)(struct netlink_ext_ack *extack);
+};
+
+/* ---- Links ---- */
+
+#define HPCC_LINKS_MAX	65000
+
+static_assert(sizeof(struct hpcc_table) + HPCC_LINKS_MAX * sizeof(struct hpcc_known_link) <= SZ_1M);
+
+/* Before Linux 6.7 a policy cannot point to const ranges. */
+static struct netlink_range_validation
+	hpcc_link_node = { .max = HPCC_LINK_NODE_MAX },
+	hpcc_link_port = { .max = HPCC_LINK_PORT_MAX },
+	hpcc_link_rate = { .min = HPCC_RATE_MIN * 8, .max = HPCC_RATE_MAX * 8 },
+	hpcc_link_unit = { .min = 1, .max = U16_MAX };
+
+static const struct nla_policy hpcc_link_policy[HPCC_A_LINK_MAX + 1] = {
+	[HPCC_A_LINK_NODE]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_node),
+	[HPCC_A_LINK_PORT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_port),
+	[HPCC_A_LINK_RATE]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_link_rate),
+	[HPCC_A_LINK_UNIT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_unit),
+};
+
+static int hpcc_link_parse(void *entry, struct nlattr * const *attrs, bool del,
+			   struct netlink_ext_ack *extack)
+{
+	struct hpcc_known_link *link = entry;
+
+	if (!attrs[HPCC_A_LINK_NODE] || !attrs[HPCC_A_LINK_PORT] ||
+	    (!del && !attrs[HPCC_A_LINK_RATE])) {
+		NL_SET_ERR_MSG(extack, "a link needs node, port and, unless it is deleted, rate");
+		return -EINVAL;
+	}
+	link->node = nla_get_u32(attrs[HPCC_A_LINK_NODE]);
+	link->port = nla_get_u32(attrs[HPCC_A_LINK_PORT]);
+	if (del)
+		return 0;
+	link->bps = nla_get_u64(attrs[HPCC_A_LINK_RATE]);
+	link->unit = attrs[HPCC_A_LINK_UNIT] ? nla_get_u32(attrs[HPCC_A_LINK_UNIT]) : 1;
+	return 0;
+}
+
+static int hpcc_link_put(struct sk_buff *skb, const void *entry)
+{
+	const struct hpcc_known_link *link = entry;
+
+	return nla_put_u32(skb, HPCC_A_LINK_NODE, link->node) ?:
+	       nla_put_u32(skb, HPCC_A_LINK_PORT, link->port) ?:
+	       nla_put_u64_64bit(skb, HPCC_A_LINK_RATE, link->bps, HPCC_A_LINK_PAD) ?:
+	       nla_put_u32(skb, HPCC_A_LINK_UNIT, link->unit);
+}
+
+static int hpcc_links_accept(struct netlink_ext_ack *extack)
+{
+	int err = hpcc_carriers_load_links();
+
+	if (err)
+		NL_SET_ERR_MSG(extack, "no module of a carrier that uses links is loaded");
+	return err;
+}
+
+static const struct hpcc_table_type hpcc_links = {
+	.id		= HPCC_TABLE_LINKS,
+	.max		= HPCC_LINKS_MAX,
+	.size		= sizeof(struct hpcc_known_link),
+	.nest		= HPCC_A_TABLE_LINK,
+	.key_max	= HPCC_A_LINK_PORT,
+	.attr_max	= HPCC_A_LINK_MAX,
+	.policy		= hpcc_link_policy,
+	.cmp		= hpcc_link_cmp,
+	.parse		= hpcc_link_parse,
+	.put		= hpcc_link_put,
+	.accept		= hpcc_links_accept,
+};
+
+/* ---- Routes ---- */
+
+/* Bounds the time of a search. */
+#define HPCC_ROUTES_MAX	200
+
+#define HPCC_MAPPED_LEN	96
+
+static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
+	[HPCC_A_ROUTE_PREFIX]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_nl_addr_validate),
+	[HPCC_A_ROUTE_LEN]	= NLA_POLICY_MAX(NLA_U32, 128),
+	[HPCC_A_ROUTE_WHERE]	= NLA_POLICY_MAX(NLA_U32, HPCC_WHERE_MAX),
+	[HPCC_A_ROUTE_CARRIER]	= NLA_POLICY_MAX(NLA_U32, HPCC_CARRIER_MAX),
+};
+
+static int hpcc_route_cmp(const void *a, const void *b)
+{
+	const struct hpcc_route *p = a, *q = b;
+
+	return q->len - p->len ?: memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
+}
+
+static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
+			    struct netlink_ext_ack *extack)
+{
+	const struct nlattr *prefix = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
+	const struct nlattr *where = attrs[HPCC_A_ROUTE_WHERE];
+	const struct nlattr *carrier = attrs[HPCC_A_ROUTE_CARRIER];
+	struct hpcc_route *route = entry;
+	struct in6_addr addr;
+
+	if (!prefix || !len) {
+		NL_SET_ERR_MSG(extack, "a route needs a prefix and its length");
+		return -EINVAL;
+	}
+	if (nla_get_u32(len) > 8 * nla_len(prefix)) {
+		NL_SET_ERR_MSG_ATTR(extack, len, "the prefix is longer than an address");
+		return -EINVAL;
+	}
+	addr = hpcc_nl_get_addr(prefix);
+	route->len = nla_get_u32(len) + (nla_len(prefix) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
+	ipv6_addr_prefix(&route->prefix, &addr, route->len);
+	if (!ipv6_addr_equal(&route->prefix, &addr)) {
+		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits set after the prefix");
+		return -EINVAL;
+	}
+	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
+	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
+	if (carrier && hpcc_module_need(nla_get_u32(carrier), carrier, extack))
+		return -ENOENT;
+	if (where && nla_get_u32(where))
+		return hpcc_module_need(HPCC_MODULE_RECEIVER, where, extack);
+	return 0;
+}
+
+static int hpcc_route_put(struct sk_buff *skb, const void *entry)
+{
+	const struct hpcc_route *route = entry;
+	bool v4 = route->len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(&route->prefix);
+	const struct in6_addr *addr = &route->prefix;
+
+	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, addr->s6_addr32[3]) :
+		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, addr)) ?:
+	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, route->len - (v4 ? HPCC_MAPPED_LEN : 0)) ?:
+	       (route->where == HPCC_ROUTE_OPEN ? 0 :
+		nla_put_u32(skb, HPCC_A_ROUTE_WHERE, route->where)) ?:
+	       (route->carrier == HPCC_ROUTE_OPEN ? 0 :
+		nla_put_u32(skb, HPCC_A_ROUTE_CARRIER, route->carrier));
+}
+
+static const struct hpcc_table_type hpcc_routes = {
+	.id		= HPCC_TABLE_ROUTES,
+	.max		= HPCC_ROUTES_MAX,
+	.size		= sizeof(struct hpcc_route),
+	.nest		= HPCC_A_TABLE_ROUTE,
+	.key_max	= HPCC_A_ROUTE_LEN,
+	.attr_max	= HPCC_A_ROUTE_MAX,
+	.policy		= hpcc_route_policy,
+	.cmp		= hpcc_route_cmp,
+	.parse		= hpcc_route_parse,
+	.put		= hpcc_route_put,
+};
+
+/* ---- Requests ---- */
 
 static const struct hpcc_table_type *hpcc_table_type_of(u8 cmd)
 {
@@ -198,17 +377,6 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 	return PTR_ERR_OR_ZERO(new);
 }
 
-/* Policies of requests that change a table; hpcc_table_type.policy is that of an entry. */
-const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1] = {
-	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
-	[HPCC_A_TABLE_LINK]	= { .type = NLA_NESTED },
-};
-
-const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1] = {
-	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
-	[HPCC_A_TABLE_ROUTE]	= { .type = NLA_NESTED },
-};
-
 static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *type,
 			  const void *entry)
 {
@@ -223,18 +391,16 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 }
 
 /**
- * hpcc_table_dump() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
+ * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
  * @skb: gets a message with as many entries as fit
  * @cb: the request; args[0]: a part of the answer was sent, args[1] on: its last entry
- * @family: the netlink family
  *
  * Each part continues after the key of the last entry. So each entry that exists during the whole
  * dump appears exactly once, even if the table changes meanwhile.
  *
  * Return: bytes of this part; 0: the answer is complete.
  */
-int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
-		    const struct genl_family *family)
+int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	u8 cmd = ((const struct genlmsghdr *)nlmsg_data(cb->nlh))->cmd;
 	const struct hpcc_table_type *type = hpcc_table_type_of(cmd);
@@ -242,8 +408,8 @@ int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
 	u32 i = 0, first;
 	void *head;
 
-	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, family, NLM_F_MULTI,
-			   cmd);
+	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
+			   NLM_F_MULTI, cmd);
 	if (!head)
 		return -EMSGSIZE;
 	rcu_read_lock();
@@ -263,19 +429,4 @@ int hpcc_table_dump(struct sk_buff *skb, struct netlink_callback *cb,
 	}
 	rcu_read_unlock();
 	return skb->len;
-}
-
-/**
- * hpcc_tables_free() - free all tables of a namespace that exits
- * @hn: its state; there are no writers any more
- */
-void hpcc_tables_free(struct hpcc_net *hn)
-{
-	struct hpcc_table *table;
-	u32 i;
-
-	for (i = 0; i < HPCC_TABLES; i++) {
-		table = rcu_replace_pointer(hn->tables[i], NULL, true);
-		kvfree_rcu(table, rcu);
-	}
 }
