@@ -9,12 +9,12 @@
 /* One parameter. @accept gets an allowed value before it applies; an error rejects the value. */
 struct hpcc_sysctl_desc {
 	const char *name;
-	size_t offset;				/* of the value, unsigned int */
+	int (*accept)(unsigned int value);	/* may sleep; NULL: none */
+	bool zero;				/* 0 is allowed as well, and means "automatic" */
+	u16 offset;				/* of the value, unsigned int */
 	unsigned int init;			/* default */
 	unsigned int min;			/* smallest value allowed */
 	unsigned int max;			/* largest value allowed */
-	bool zero;				/* 0 is allowed as well, and means "automatic" */
-	int (*accept)(unsigned int value);	/* may sleep; NULL: none */
 };
 
 struct hpcc_sysctl_dir {

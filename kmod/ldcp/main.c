@@ -30,15 +30,15 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "cw_min_permille", LDCP_SYSCTL(cw_min_permille), 100, 1, 1000 },
 	{ "fast_start", LDCP_SYSCTL(fast_start), 1, 0, 1 },
 	/* draft section 2.3: BDP */
-	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
+	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, .zero = true },
 	/* 1 us to 1 s, as for hpcc */
-	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
+	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, .zero = true },
 	/* The peer may delay its part of the handshake. A handshake longer than this is not from a
 	 * data center.
 	 */
 	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
-	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },
+	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, .zero = true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", LDCP_SYSCTL(burst_segs), 4, 1, 64 },
 };

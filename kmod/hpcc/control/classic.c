@@ -55,7 +55,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_run(sk, false, true);
 }
 
-static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpcc_mode mode)
+static void __cold hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	hpcc_probes_set(sk, flow, false);
@@ -75,8 +75,8 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 }
 
 /* Continue with classic and @ssthresh, for @least round trips or more. */
-static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow, enum hpcc_flow_why why,
-			   enum hpcc_mode mode, u32 least, u32 ssthresh)
+static void __cold hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow, enum hpcc_flow_why why,
+				  enum hpcc_mode mode, u32 least, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -95,7 +95,7 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow, enum hpcc_fl
 	hpcc_notify(sk, flow, HPCC_EVENT_FALLBACK);
 }
 
-static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
+static void __cold hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -108,7 +108,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* The path may drop this carrier's packets: try another. Return: whether there was another. */
-static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
+static bool __cold hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (hpcc_carrier_of(flow)->probes_only) {
 		hpcc_carrier_stop(sk, flow);
@@ -164,7 +164,7 @@ bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_reco
 }
 
 /* Fall back: no link with telemetry explains the losses. */
-void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 window;

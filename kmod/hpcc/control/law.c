@@ -24,7 +24,7 @@ static u32 hpcc_settle(u32 settle, u32 sample)
 }
 
 /* Range: B_host * T at 1 Tbit/s and 1 s is 2^37 bytes, in Q16 2^53. */
-static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
+static void __cold hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
@@ -93,7 +93,7 @@ void hpcc_law_new_T(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* An RTO fired: the sender computes W, from one segment, as in slow start. */
-void hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
@@ -119,7 +119,7 @@ void hpcc_law_undo(struct hpcc_flow *flow)
 /* Count records of an ACK that the law ignored, and changes of the path. @bits: enum
  * hpcc_ack_bits.
  */
-void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
+void __cold hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 {
 	struct net *net = sock_net(sk);
 

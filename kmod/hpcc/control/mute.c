@@ -61,7 +61,7 @@ static void hpcc_mute(struct hpcc_flow *flow)
  * hpcc_carrier_rto() stops this carrier first. Context: socket lock. Return: whether this RTO mutes
  * the flow.
  */
-bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
+bool __cold hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 received = READ_ONCE(flow->received);
 	u32 requests = READ_ONCE(flow->requests);

@@ -64,8 +64,8 @@ static void hpcc_response_now(struct sock *sk, struct hpcc_flow *flow)
  * @pos: offset of the byte after this option
  * Context: LOCAL_IN.
  */
-void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		      int at, u32 pos)
+void __cold hpcc_response_in(struct sock *sk, struct hpcc_flow *flow,
+			     const struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct net *net = in->state->net;
 	struct hpcc_opt opt;
@@ -119,7 +119,7 @@ bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 /* Apply a pending response to W, unless its data are acknowledged by now. Context: socket lock; a
  * process may own the socket.
  */
-void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 {
 	u64 word = READ_ONCE(flow->response);
 	u32 seq = hpcc_response_seq(word);

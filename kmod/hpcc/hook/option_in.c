@@ -27,7 +27,7 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 		WRITE_ONCE(flow->device, device);
 }
 
-static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
+static noinline void __cold hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
 {
 	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 	hpcc_ignored_count(flow, HPCC_IGNORED_MALFORMED, 1);

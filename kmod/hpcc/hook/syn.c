@@ -40,12 +40,18 @@ static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 	};
 }
 
-static bool hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_sysctls *sysctls,
-			     u8 kind)
+/* hpcc_syn_opt_find() for the namespace's ExID. noinline: the code has three callers. */
+static noinline int hpcc_syn_find(const u8 *opts, u32 len, const struct hpcc_sysctls *sysctls,
+				  struct hpcc_note note)
 {
-	return hpcc_syn_opt_find(seg->skb->data + seg->thoff + sizeof(struct tcphdr),
-				 seg->thlen - sizeof(struct tcphdr), kind,
-				 READ_ONCE(sysctls->option_exid)) >= 0;
+	return hpcc_syn_opt_find(opts, len, hpcc_note_kind(note), READ_ONCE(sysctls->option_exid));
+}
+
+static bool hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_sysctls *sysctls,
+			     struct hpcc_note note)
+{
+	return hpcc_syn_find((const u8 *)(hpcc_segment_th(seg) + 1),
+			     seg->thlen - sizeof(struct tcphdr), sysctls, note) >= 0;
 }
 
 /* An option of our kind in a SYN may be of another experiment, and does not prevent ours. */
@@ -87,7 +93,7 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	struct hpcc_tuple tuple;
 	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
 
-	if (hpcc_syn_written(seg, sysctls, hpcc_note_kind(note)))
+	if (hpcc_syn_written(seg, sysctls, note))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
@@ -129,7 +135,7 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_offered(net, &tuple, irs);
 	if (note.caps &&
-	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, hpcc_note_kind(note)) &&
+	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note) &&
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
 	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(note)))
@@ -166,13 +172,12 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 	const struct sock *payer = NULL;
 	struct hpcc_tuple tuple;
 	u32 irs = ntohl(in->th->seq);
-	u16 exid = READ_ONCE(sysctls->option_exid);
 	int caps;
 
-	caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(note), exid);
+	caps = hpcc_syn_find(in->opts, in->optlen, sysctls, note);
 	if (caps == -ENOENT && in->th->ack) {
 		note.other ^= 1;
-		caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(note), exid);
+		caps = hpcc_syn_find(in->opts, in->optlen, sysctls, note);
 	}
 	if (caps != -ENOENT &&
 	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) || !hpcc_arrival_intact(in))) {
