@@ -35,7 +35,11 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 }
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
-/* Start to track departure times of segments without data. */
+/**
+ * hpcc_stamped_begin() - start to track departure times of segments without data
+ * @tp: socket
+ * @stamped: filled in
+ */
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
 	stamped->pure = tp->segs_out - tp->data_segs_out;

@@ -249,7 +249,11 @@ struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple 
 	return note;
 }
 
-/* The connection of a full or request socket. */
+/**
+ * hpcc_tuple_of_sock() - the connection of a socket
+ * @sk: full or request socket
+ * @tuple: result
+ */
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 {
 	memset(tuple, 0, sizeof(*tuple));

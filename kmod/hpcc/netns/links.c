@@ -31,7 +31,10 @@ const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u1
 }
 EXPORT_SYMBOL_GPL(hpcc_link_find);
 
-/* Whether the table of links has any entry. */
+/**
+ * hpcc_links_known() - whether the table of links has any entry
+ * @net: network namespace
+ */
 bool hpcc_links_known(const struct net *net)
 {
 	return rcu_access_pointer(hpcc_pernet(net)->tables[HPCC_TABLE_LINKS]);

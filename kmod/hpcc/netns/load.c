@@ -27,7 +27,9 @@ static const struct {
 /* main.c sets up() and down(). */
 struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
 
-/* Whether flows and the state of network namespaces are initialized. */
+/**
+ * hpcc_is_up() - whether flows and the state of network namespaces are initialized
+ */
 bool hpcc_is_up(void)
 {
 	return hpcc_setup_is_up(&hpcc_setup);

@@ -154,7 +154,11 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 		hpcc_path_attach(hn, flow, GFP_NOWAIT);
 }
 
-/* Request the names of all links, for HPCC_PATHS_ASK_S seconds. Context: sleeps. */
+/**
+ * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
+ * @net: network namespace
+ * Context: sleeps.
+ */
 void __cold hpcc_paths_ask(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
