@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# User targets; "make help" lists them. What kbuild reads is in Kbuild.
+# User targets; "make help" lists them. kbuild reads the file Kbuild instead.
 
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' dkms.conf)
 
@@ -34,13 +34,14 @@ help:
 	@echo ''
 	@echo '  demo          compare HPCC++ and LDCP with cubic, dctcp, bbr in virtual time; report in $(OUT)/demo'
 	@echo '  check         run the tests; HPCC_CHECK_LONG=1: also the long tests, which take two thirds of the time'
-	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of check'
+	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    run one layer of check'
 	@echo '                (T="sch_hpcc stamp": only these scripts)'
 	@echo '  check-uml     run check-net in a guest with KERNEL=X.Y: 6.1, 6.12 or 7.2'
 	@echo '  captures      write selftests/captures; check-unit compares the packets of the code with them'
 	@echo '  fuzz          run each fuzz target for FUZZ_SECONDS (60); T=stamp: only this one'
-	@echo '  fuzz-packets, fuzz-netlink  send FUZZ_PACKETS (10^7), FUZZ_MESSAGES (10^5); DEBUG=1: with KASAN, lockdep'
-	@echo '  fuzz-delivery send FUZZ_PACKETS (10^6) to hosts with and without the modules, compare the results'
+	@echo '  fuzz-packets, fuzz-netlink  send FUZZ_PACKETS (10^7) packets, FUZZ_MESSAGES (10^5) messages;'
+	@echo '                DEBUG=1: to a kernel with KASAN and lockdep'
+	@echo '  fuzz-delivery send FUZZ_PACKETS (10^6) packets to hosts with and without the modules, compare the results'
 	@echo '  check-vm      run check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs;'
 	@echo '                ACCEL=icount: with one CPU whose clock counts instructions'
 	@echo '  check-debug   run check-net in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
@@ -48,7 +49,7 @@ help:
 	@echo '  check-nic     test ports with the drivers of network cards that QEMU emulates (e1000e, vmxnet3, virtio)'
 	@echo '  check-icount  check that two equal runs in QEMU with counted instructions give equal results'
 	@echo '  check-cost    compare the instructions per packet of hpcc and fq_codel, counted by QEMU'
-	@echo '  check-all     run all tests on all kernels, print a table; takes hours (T="vm-7.2": only that row)'
+	@echo '  check-all     run all tests on all kernels, print a table (T="vm-7.2": only this row); this takes hours'
 	@echo '  check-neutral run the kernel'"'"'s own selftests in QEMU with and without our modules, compare the results'
 	@echo '  coverage      run check-net, count the lines of the modules that it runs; report in $(OUT)/coverage'
 	@echo '  style         run checkpatch, sparse, W=1, kernel-doc, shellcheck, and check the manual pages'
@@ -56,11 +57,11 @@ help:
 	@echo '                Documentation/results/house.rst (RST=FILE: to this page)'
 	@echo '  paper         run workloads x loads x congestion controls x seeds; tables and figures in $(OUT)/paper/NAME'
 	@echo '                (CONFIG=GRID.toml; RST=FILE: write the page there; JOBS=N; PROFILE=NAME: Snakemake profile)'
-	@echo '  bench-core    compare HPCC++ with the figures that it must reach'
-	@echo '  bench-ldcp    compare LDCP with the figures that it must reach, and with dctcp, cubic and hpcc'
+	@echo '  bench-core    measure HPCC++, and compare the figures with their targets'
+	@echo '  bench-ldcp    measure LDCP, and compare the figures with their targets and with dctcp, cubic and hpcc'
 	@echo '                (RST=FILE: bench-core and bench-ldcp also write their table to this page)'
 	@echo '  bench-kernel  count instructions per segment at sender, switch, receiver; compare with cubic and fq_codel'
-	@echo '                (BEFORE=FILE: compare with an earlier results.json; PART="count shaped")'
+	@echo '                (BEFORE=FILE: compare with an earlier results.json; PART="count shaped": only these parts)'
 	@echo '  bench-lab     measure the CPU time of the testbed per packet and switch, system call and run'
 	@echo ''
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
@@ -68,7 +69,7 @@ help:
 	@echo '  plugin        q_hpcc.so for tc'
 	@echo '  tools         hpccmon, hpcc-replay, hpcc-network and hpcc-traffic'
 	@echo '  install       install modules, plugins, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR, WIRESHARK_DIR)'
-	@echo '  install-user  install the same without the modules, for example beside dkms'
+	@echo '  install-user  install all of these except the modules, for example if DKMS builds the modules'
 	@echo '  uninstall     remove what install installed'
 	@echo '  dkms          register the modules with DKMS, which rebuilds them after kernel updates'
 	@echo '  deb           build the Debian packages hpcc-dkms and hpcc-tools, in $(OUT)/deb'
@@ -181,7 +182,7 @@ figures: deps
 
 # ---- modules for this machine or another kernel
 
-# What the package of a kernel's headers is called.
+# The command that installs the headers of a kernel, without the kernel's version.
 HEADERS := $(if $(shell command -v dnf),dnf install kernel-devel,apt-get install linux-headers)
 
 # The compiler and linker of the kernel's build, because gcc rejects options of clang. DKMS selects them itself.
@@ -197,7 +198,7 @@ modules: kernel-ready
 kernel-ready:
 	@if [ -e $(KDIR)/Makefile ]; then exit 0; \
 	elif [ ! -e /proc/modules ] && [ "$(KVER)" = "$$(uname -r)" ] && [ "$(origin KDIR)" = file ]; then \
-		echo 'modules: the running kernel $(KVER) has no support for loadable modules; "make demo" needs none of it' >&2; \
+		echo 'modules: the running kernel $(KVER) has no support for loadable modules; "make demo" needs no modules' >&2; \
 	else \
 		echo 'modules: no kernel headers in $(KDIR); install them with: $(HEADERS)-$(KVER)' >&2; \
 	fi; exit 1
@@ -208,8 +209,7 @@ plugin:
 tools:
 	@$(MAKE) -s --no-print-directory -C tools
 
-# The distribution's headers do not contain the key with which their configuration signs
-# modules.
+# A distribution's package of headers does not contain the key that its configuration uses to sign modules.
 NO_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 install: all

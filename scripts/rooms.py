@@ -1,16 +1,17 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""rooms.py includes|writes|names|circles [TREE]: print what breaks the order of rooms, the ownership of
-struct hpcc_flow, or the independence of the core from carriers. scripts/style runs the first three,
-scripts/figures all.
+"""Check one rule of the structure of the sources, and print the violations.
 
-includes: a file includes headers, or imports modules, of its own room and of lower ones only; no two
-headers have one name; and no header of kmod/hpcc declares what a higher room defines.
-writes: only the owner of a field of struct hpcc_flow writes it: a source file, the header of its name,
-or a room.
-names: only the rooms of carriers, and the files in MAY_NAME, name a carrier.
-circles: no files use each other, directly or through others. A file uses another one of its folder if it
-includes its header or calls its function. A source file and the header of its name are one file.
+rooms.py includes|writes|names|circles [TREE]
+
+includes: a file includes only headers, and imports only modules, of its own room and of lower rooms. No
+two headers have the same name. No header of kmod/hpcc declares a function that a higher room defines.
+writes: only the owner of a field of struct hpcc_flow writes the field. An owner is a source file with the
+header of the same name, or a room.
+names: only the rooms of carriers and the files in MAY_NAME name a carrier.
+circles: no two files of a folder use each other, directly or through other files. A file uses another file
+if it includes the header of that file or calls a function of that file. A source file and the header of
+the same name count as one file.
 """
 
 import re
@@ -64,13 +65,14 @@ SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_
 WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", rf"(?:\+\+|--){FIELD}",
           rf"\b(?:{SETTERS})\(&?{FIELD}")
 
-# Folders in which files must not use each other in a circle; the definition of a function.
+# Folders in which files must not use each other in a circle.
 CIRCLES = ("kmod/hpcc", "kmod/ldcp", "qdisc")
+# The definition of a function.
 FUNCTION = re.compile(r"^\w[\w *]*?\b(\w+)\([^;{}]*\)(?:\s__\w+(?:\([^()]*\))?)*\n\{", re.M)
 
 
 def lines_of(found):
-    """Return the lines to print for findings."""
+    """Return findings as lines."""
     return [f"{name}: {why}" for (name, _), why in sorted(found.items())]
 
 
@@ -80,7 +82,7 @@ def code_of(path):
 
 
 def used(path, folder, text):
-    """Return what a file uses of its folder, as paths below it."""
+    """Yield the files of the folder that a file uses, as paths relative to the folder."""
     if path.suffix == ".py":
         for dots, package, names in re.findall(r"^\s*from (\.+)([\w.]*) import ([\w., ]+|\([^)]*\))", text, re.M):
             room = package.split(".")[0] if len(dots) > 1 else path.parent.name
@@ -104,9 +106,9 @@ def includes(top):
             for what in used(path, folder, path.read_text(encoding="utf-8")):
                 other = what.split("/")[0]
                 if other in rooms and rooms.index(other) > rooms.index(room):
-                    found[name, what] = f"{what} is of a higher room than {room}"
+                    found[name, what] = f"{what} is in a higher room than {room}"
                 elif folder != "include/hpcc" and path.suffix != ".py" and "/" not in what:
-                    found[name, what] = f"{what}: name the room of this header"
+                    found[name, what] = f"{what}: the path of this header must contain its room"
     for folder in "include/hpcc", "kmod", "qdisc":
         for path in sorted((top / folder).rglob("*.h")):
             name = path.relative_to(top).as_posix()
@@ -116,7 +118,7 @@ def includes(top):
 
 
 def declared(top):
-    """Return headers of kmod/hpcc that declare functions of a higher room, to call them from a lower room."""
+    """Return headers of kmod/hpcc that declare functions which a higher room defines."""
     folder, rooms = top / "kmod/hpcc", ROOMS["kmod/hpcc"]
     room_of, found = {}, {}
     for path in sorted(folder.glob("*/*.c")):
@@ -145,7 +147,7 @@ def writes(top):
     owner = {field: name for name, fields in OWNERS.items() for field in fields.split()}
     body = re.search(r"^struct hpcc_flow \{\n(.*?)^\};", (folder / "flow/flow.h").read_text(encoding="utf-8"), re.M | re.S).group(1)
     fields = re.findall(r"\b(\w+)(?:\[\w+\])?(?: : \d+)?;", body)
-    found = {("scripts/rooms.py", field): f"{field}: " + ("has no owner" if field in fields else "no field of struct hpcc_flow")
+    found = {("scripts/rooms.py", field): f"{field}: " + ("has no owner" if field in fields else "is not a field of struct hpcc_flow")
              for field in set(fields) ^ set(owner)}
     for path, line, field in writers(top):
         name = path.relative_to(folder).as_posix()
@@ -181,7 +183,7 @@ def uses(folder):
         home |= {match[1]: name for match in FUNCTION.finditer(text) if path.suffix == ".h" or not match[0].startswith("static ")}
     for name, text in code.items():
         graph[name] = {other: {"#include"} for other in re.findall(r'^#include "([\w/]+)\.h"', text, re.M) if other in code}
-        # A declaration is no call, nor is a call through a pointer that has the name of a function.
+        # Declarations are not calls. Calls through a pointer are not calls of a function of the same name.
         text = re.sub(r"^\w[\w *]*?\w+\([^;{}]*\);", "", text, flags=re.M)
         for call in re.findall(r"(?<!->)(?<!\.)\b(\w+)\(", text):
             if call in home and f"(*{call})" not in text:
@@ -191,7 +193,7 @@ def uses(folder):
 
 
 def rings(top):
-    """Return {(folder, file of a circle, ...): [use between these files, ...]}."""
+    """Return the circles: {(folder, file, ...): ["file -> file: functions", ...]}."""
     found = {}
     for folder in CIRCLES:
         graph, reached = uses(top / folder), {}
@@ -209,7 +211,7 @@ def rings(top):
 
 
 def circles(top):
-    """Return lines: each circle of files that use each other, then each use between two of its files."""
+    """Return a line for each circle, followed by a line for each use between two of its files."""
     return [line for (folder, *ring), edges in sorted(rings(top).items())
             for line in (f"{folder}: a circle of {len(ring)} files: {' '.join(ring)}", *(f"  {edge}" for edge in edges))]
 

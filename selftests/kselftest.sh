@@ -12,7 +12,7 @@ set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/..")
 COLLECTION=hpcc/selftests/net
-# Limit of real time for one script in seconds; scripts/check has the same limit.
+# Limit of the real time of one script in seconds; the default limit of scripts/check, for CPU time, is equal.
 TIMEOUT_S=900
 
 die()

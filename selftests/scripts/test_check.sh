@@ -48,7 +48,7 @@ shown()
 {
 	local name=$1 want=$2 got
 
-	got=$(sed -n '2,/all of its output/p' "$WORK/log" | sed '$d;s/^ *//' | paste -sd '|')
+	got=$(sed -n '2,/complete output/p' "$WORK/log" | sed '$d;s/^ *//' | paste -sd '|')
 	verdict "$name" "$want" "$got"
 }
 

@@ -94,13 +94,13 @@ main()
 	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
 	ok "includes as they are" planted includes "" kmod/hpcc/main.c ""
 	ok "an include of a higher room" planted includes \
-		"kmod/hpcc/packet/segment.c: control/cc.h is of a higher room than packet" \
+		"kmod/hpcc/packet/segment.c: control/cc.h is in a higher room than packet" \
 		kmod/hpcc/packet/segment.c '#include "control/cc.h"'
 	ok "an include of a higher room, public" planted includes \
-		"include/hpcc/wire/clock.h: law/algo.h is of a higher room than wire" \
+		"include/hpcc/wire/clock.h: law/algo.h is in a higher room than wire" \
 		include/hpcc/wire/clock.h '#include <hpcc/law/algo.h>'
 	ok "an import of a higher room" planted includes \
-		"scripts/lab/model/planted.py: show/page is of a higher room than model" \
+		"scripts/lab/model/planted.py: show/page is in a higher room than model" \
 		scripts/lab/model/planted.py 'from ..show import page'
 	ok "a declaration of what a higher room defines" planted includes \
 		"kmod/hpcc/packet/segment.h: control defines hpcc_cwnd" \
