@@ -23,8 +23,8 @@ ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 . "$ROOT_HERE/debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$ROOT_HERE/uml/suites.sh"
-# openssl creates the key of dkms. The libraries of hpccmon are given as regular expressions of apt,
-# because their names end with a version.
+# openssl creates the key of dkms. The libraries of hpccmon are regular expressions for apt, because
+# their names end with a version.
 ROOT_PACKAGES='dkms gcc iproute2 libc6-dev man-db openssl procps python3
 	^libjson-c[0-9]*$ ^libmicrohttpd[0-9]+(t64)?$'
 # Modules that a guest with this kernel may load.
@@ -119,21 +119,21 @@ root_dir()
 	final=$ROOT_CACHE/root-$1
 
 	[[ $1 =~ ^[a-z]+(-backports)?$ ]] ||
-		die "\"$1\" is no suite of Debian; bookworm, trixie and trixie-backports are"
+		die "\"$1\" is not a suite of Debian, such as bookworm, trixie or trixie-backports"
 	[ "$(id -u)" = 0 ] || die "needs root"
 	command -v debootstrap > /dev/null || die "needs debootstrap; scripts/install-deps vm installs it"
 	mkdir -p "$ROOT_CACHE"
 	exec 9> "$ROOT_CACHE/root.lock"
 	flock 9
 	if [ ! -e "$final" ]; then
-		say "making a Debian $1 in $final"
+		say "installing Debian $1 in $final"
 		new=$(mktemp -d "$final.XXXXXX")
 		trap 'rm -rf --one-file-system "$new"' EXIT
 		trap 'exit 130' INT TERM
 		chmod 755 "$new"
 		if ! unshare -m "$ROOT_HERE/root.sh" --make "$1" "$new" 9>&- > "$final.log" 2>&1; then
 			tail -n 5 "$final.log" >&2
-			die "that failed; all of its output is in $final.log"
+			die "the installation failed; its output is in $final.log"
 		fi
 		mv -T "$new" "$final"
 	fi

@@ -75,7 +75,7 @@ main()
 		case $1 in
 		--kernel-version)
 			[[ ${2:-} =~ ^[0-9]+\.[0-9]+$ ]] ||
-				die "--kernel-version: ${2:-nothing} is no X.Y, such as 6.1"
+				die "--kernel-version: ${2:-nothing} is not a version X.Y, such as 6.1"
 			version=$2
 			shift 2
 			;;

@@ -24,7 +24,7 @@ job_option()
 	--rw) rw+=("$(readlink -f "$2")"); LAST=${rw[-1]} ;;
 	--ro) ro+=("$(readlink -f "$2")"); LAST=${ro[-1]} ;;
 	--at)
-		[ -n "${LAST:-}" ] || die "--at: no --ro or --rw before it"
+		[ -n "${LAST:-}" ] || die "--at must follow --ro or --rw"
 		at[$LAST]=$2
 		;;
 	--dir) dir=$2 ;;

@@ -53,7 +53,7 @@ suite_of()
 	case $theirs in
 	12) echo bookworm ;;
 	14) echo trixie ;;
-	*) echo "lab: no suite is known to have the compiler of $1, gcc $theirs" >&2; return 1 ;;
+	*) echo "lab: the compiler of $1, gcc $theirs, is in no suite that this script knows" >&2; return 1 ;;
 	esac
 }
 
@@ -153,7 +153,7 @@ main()
 	local tree=${1:-} hash final
 
 	if [ ! -e "$tree/Module.symvers" ]; then
-		echo "usage: modules.sh TREE, a kernel's that build.sh printed${tree:+; $tree is none}" >&2
+		echo "usage: modules.sh TREE, the directory that build.sh prints${tree:+; $tree is not one}" >&2
 		exit 2
 	fi
 	cd "$TOP"

@@ -8,7 +8,7 @@
 #   --module FILE   first load the module FILE and its dependencies; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
-#   --ro DIR        show DIR even if it lies below /tmp or /run
+#   --ro DIR        let the guest read DIR even if it is below /tmp or /run
 #   --at PATH       show the directory of the last --ro or --rw as PATH
 #   --dir PATH      the guest's working directory (default: the current directory)
 #   --bare          show only /usr and the directories of --ro and --rw. With --at and
@@ -63,7 +63,8 @@ cleanup()
 
 	if [ -n "$UML_PID" ]; then
 		kill -KILL "$UML_PID" 2>/dev/null || true
-		# A confined guest may write any number there. It ends with its first process.
+		# A confined guest may have written any number to this file. Its processes end
+		# with the first process of their namespace.
 		if [ "${#CONFINE[@]}" = 0 ] && read -r leader 2>/dev/null < "$JOB/.uml/hpcc/pid"; then
 			kill -KILL -- "-$leader" 2>/dev/null || true
 		fi
@@ -255,7 +256,8 @@ boot()
 	let_see ro "$(readlink -f "$tree/linux")" linux
 	cd "$JOB"
 	exec 3< /dev/null
-	# UML makes its terminal non-blocking, so the input comes by another. init.sh removes the file.
+	# UML makes its standard input non-blocking, so give it a pipe instead of the terminal.
+	# init.sh removes the file "interactive" when the input may start.
 	if [ -n "$interactive" ]; then
 		touch interactive
 		exec 3< <(while [ -e interactive ]; do sleep 0.1; done; exec cat /dev/tty 2> /dev/null)

@@ -8,8 +8,8 @@
 SUITES='bookworm bookworm-backports trixie trixie-backports'
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# The mirror without its path below dists; the security archive has none of the
-# versions that the others lack.
+# Print the URI of the first mirror that contains this release, without the part from /dists
+# on. The security archive is not needed: all of its kernel versions are also in the mirror.
 suites_mirror()
 {
 	local codename=''

@@ -56,7 +56,7 @@ default_version()
 		version=$(installed_versions | tail -n 1 | grep . || echo "$version")
 	fi
 	[ -n "$version" ] ||
-		die "which kernel? install linux-source, or say --kernel-version X.Y or HPCC_KERNEL=X.Y"
+		die "no kernel version: install linux-source, or set --kernel-version X.Y or HPCC_KERNEL=X.Y"
 	echo "$version"
 }
 

@@ -91,7 +91,7 @@ main()
 		*) die "unknown argument $1 (--kasan, --kcsan, --kernel-version X.Y, --jobs N, --where)" ;;
 		esac
 	done
-	[ -n "$WATCH" ] || die "which kernel? say --kasan or --kcsan"
+	[ -n "$WATCH" ] || die "no kernel selected: use --kasan or --kcsan"
 	[ -n "$version" ] || version=$(default_version)
 	want_source "$version" "$where"
 	final=$CACHE/$(tree_key "$version" "$WATCH-" "$HERE/patch.sh")

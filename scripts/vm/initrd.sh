@@ -29,8 +29,8 @@ write_init()
 			$b insmod "/modules/$module" || stop "cannot load $module"
 		done < /modules/list
 		mount_9p ro,cache=loose root /new || stop "cannot mount the host's files"
-		# The job lies above what is a tmpfs soon, and is mounted beside a
-		# way to the host's own directories.
+		# /new is read-only, so create the mount points in a tmpfs. After init.sh
+		# has mounted a tmpfs at /tmp, /mnt/host still shows the host's /tmp.
 		$b mount -t tmpfs tmpfs /new/mnt
 		$b mkdir /new/mnt/host /new/mnt/job
 		$b mount -o bind /new /new/mnt/host

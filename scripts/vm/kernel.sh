@@ -50,7 +50,7 @@ cleanup()
 
 default_version()
 {
-	debian_kernel | grep . || not_here "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y"
+	debian_kernel | grep . || not_here "no kernel version: set --kernel-version X.Y or HPCC_KERNEL=X.Y"
 }
 
 # release_of X.Y: print the newest build that apt knows, such as 6.1.0-56. A build for
@@ -169,7 +169,7 @@ main()
 	[ "$(dpkg --print-architecture)" = amd64 ] || not_here "runs on amd64 only"
 	[ -n "$version" ] || version=$(default_version) || exit
 	[[ $version =~ ^[0-9]+\.[0-9]+$ ]] ||
-		die "$version is no kernel version; it is X.Y, as in 6.1"
+		die "$version is not a kernel version X.Y, such as 6.1"
 	final=$CACHE/vm-$version
 	if [ ! "$final/initrd" -nt "$HERE/initrd.sh" ]; then
 		mkdir -p "$CACHE"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What count.c uses of QEMU's qemu-plugin.h, which is in no package of Debian 12. All
+ * The part of QEMU's qemu-plugin.h that count.c uses. No package of Debian 12 contains that file. All
  * of it is the same from QEMU 7.2 on.
  */
 #ifndef _QEMU_PLUGIN_H

@@ -41,7 +41,7 @@ run_script()
 	"$script" < /dev/null &
 	pid=$!
 	if ! wait_for "$SCRIPT_S" gone "$pid"; then
-		echo "Bail out! no end after $SCRIPT_S s"
+		echo "Bail out! the script did not end within $SCRIPT_S s"
 		ps -eo pid,stat,wchan:32,args | tail -n 20 | sed 's/^/# /'
 		echo "# status 124"
 		dmesg

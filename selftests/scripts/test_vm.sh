@@ -151,14 +151,14 @@ bad_arguments()
 	ends 125 --bogus "$RUN" --tree "$TREE" --bogus 1 true &&
 		ends 125 'no command' "$RUN" --tree "$TREE" &&
 		HPCC_VM_ACCEL=fast ends 125 'kvm, tcg, tcg-single or icount' "$RUN" --tree "$TREE" true &&
-		ends 1 '6 is no kernel version' "$TOP/scripts/vm/kernel.sh" --kernel-version 6
+		ends 1 '6 is not a kernel version' "$TOP/scripts/vm/kernel.sh" --kernel-version 6
 }
 
 # On another distribution kernel.sh reports that it has no kernel; the tests are skipped (status 4).
 no_kernel_here()
 {
 	echo 'ID=other' > "$WORK/os-release"
-	ends 4 'which kernel' unshare -rm sh -c 'mount --bind "$1" "$(readlink -f /etc/os-release)" &&
+	ends 4 'no kernel version' unshare -rm sh -c 'mount --bind "$1" "$(readlink -f /etc/os-release)" &&
 		HPCC_KERNEL= exec "$2"' - "$WORK/os-release" "$TOP/scripts/vm/kernel.sh"
 }
 
@@ -215,7 +215,7 @@ by = {name: [text for text in total.failures if text.startswith(f"vm/{name}:")] 
 assert total.passed == 9, total
 assert not by["good"] + by["after_hung"] + by["after_panic"], by
 assert by["bad"] == ["vm/bad: not ok 2 - second"], by
-assert any("no end after 5 s" in text for text in by["hung"]), by
+assert any("did not end within 5 s" in text for text in by["hung"]), by
 assert any("no result 2 of 2" in text for text in by["hung"]), by
 assert any("Kernel panic" in text for text in by["panics"]), by
 assert any("no result 2 of 2" in text for text in by["panics"]), by
