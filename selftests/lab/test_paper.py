@@ -117,7 +117,7 @@ class Grid(unittest.TestCase):
                 ('"small.toml"', '"none.toml"', "none.toml: No such file"),
                 ('cc = "hpcc"', 'cc = "vegas"', r"variant.0.cc = 'vegas': has to be one of"),
                 ('name = "hpcc"', 'name = "a/b"', "variant.0.name = 'a/b': has to be a name"),
-                ('name = "rare"', 'name = "own"', "workload.1.name = 'own': is there twice"),
+                ('name = "rare"', 'name = "own"', "workload.1.name = 'own': is given twice"),
                 ('workloads = ["own"]', 'workloads = ["web"]', "'web' is none of the grid's: own, rare"),
                 ('workloads = ["own"]', "loads = [0.5]", "0.5 is none of the grid's: 0.3"),
                 ('"qdisc.kmin=20KB"', '"qdisc.kmin=x"', "dctcp-20KB, seed 1: .*qdisc.kmin = 'x': has to be"),

@@ -28,7 +28,7 @@ from lib.tcp import pattern, transfer
 USAGE, NOTHING = 2, 1
 PORT = 4722
 CLOSED = None
-NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))\n"
+NOT_LOADED = "hpccmon export: tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc\n"
 
 
 def content(name):
@@ -120,7 +120,7 @@ def test_usage():
     for line, output in (("x", "x: export shows all flows, and has no filter"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
                        ("--flows=1001", "--flows 1001: it is 1 to 1000"),
-                       ("--flows=1.5", "--flows 1.5: it is a whole number"),
+                       ("--flows=1.5", "--flows 1.5: it has to be a whole number"),
                        ("--names", "--names: needs --flows"),
                        ("-t x -l 127.0.0.1:1", "--textfile and --listen: choose one"),
                        ("-t x --host=h", "--host: needs --listen"),
@@ -159,8 +159,8 @@ def test_textfile_is_whole():
                "hpccmon export: cannot write: No space left on device\n")
     os.mkdir(f"{folder}/dir")
     os.symlink("/dev/null", f"{folder}/link")
-    for what, wrong in ("none/x", "No such file or directory"), ("dir", "it is there, and no regular file"), \
-            ("link", "it is there, and no regular file"):
+    for what, wrong in ("none/x", "No such file or directory"), ("dir", "it exists, and is not a regular file"), \
+            ("link", "it exists, and is not a regular file"):
         expect(what, run(pair.c, "export", "-t", f"{folder}/{what}", status=NOTHING),
                f"hpccmon export: {folder}/{what}: {wrong}\n")
     expect("what is there", (sorted(os.listdir(folder)), os.path.islink(f"{folder}/link")),

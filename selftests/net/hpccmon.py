@@ -27,7 +27,7 @@ USAGE, NOTHING = 2, 1
 NO_RECORD = "no record has arrived yet, for instance because this end only receives: W has its initial value"
 
 
-NO_HPCC = "the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))"
+NO_HPCC = "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc"
 
 
 def test_unload():
@@ -56,7 +56,7 @@ def test_top_while_the_module_goes():
     screen = Screen(ns, 80, 10, "top", "--delay=0.2")
     screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
     expect("unload", unload(ns, 100), True)
-    screen.until(lambda lines: lines[0].startswith("the kernel does not know hpcc here"))
+    screen.until(lambda lines: lines[0].startswith("tcp_hpcc is not loaded"))
     load(ns)
     screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
     screen.keys("C-c")
@@ -92,7 +92,7 @@ def test_usage():
     """A wrong command line is rejected with one line, which lists what is allowed."""
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
-    for line, output in (("", ': what? "hpccmon --help" lists the commands'),
+    for line, output in (("", ': no command given; "hpccmon --help" lists the commands'),
                        ("flows", ": no command flows; there are events, export, flow, link, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
@@ -100,21 +100,21 @@ def test_usage():
                        ("flow --json=1", " flow: --json takes no value"),
                        ("flow -:", " flow: -:: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
-                       ("flow :1 :2 :3", " flow: :3: one flow too many: write its own end and its peer's"),
+                       ("flow :1 :2 :3", " flow: :3: too many arguments: a flow has one local end and one peer"),
                        ("events -c", " events: -c needs a value"),
                        ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
-                       ("events -c 1.5", " events: --count 1.5: it is a whole number"),
+                       ("events -c 1.5", " events: --count 1.5: it has to be a whole number"),
                        ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
-                       ("plot", ' plot: which file? "hpccmon record" writes it'),
-                       ("plot x.svg", " plot: x.svg would be overwritten: --output=FILE names another file"),
-                       ("record", " record: where to? --output=FILE, or - for standard output"),
+                       ("plot", ' plot: no file given; "hpccmon record" writes such files'),
+                       ("plot x.svg", " plot: x.svg is the recording itself; select another file with --output=FILE"),
+                       ("record", " record: no output file given; --output=FILE, or - for standard output"),
                        ("record -o x -b 3", " record: --buffer 3: it is 4 to 1048576"),
-                       ("record -o x -b 4.5", " record: --buffer 4.5: it is a whole number"),
+                       ("record -o x -b 4.5", " record: --buffer 4.5: it has to be a whole number"),
                        ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
                        ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
                         "HOP, u', QUEUE, STAGE, WHY"),
                        ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
-                       ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
+                       ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: the maximum length is 63 characters"),
                        ("path", " path: write one host, a name or an address"),
                        ("path a b", " path: write one host, a name or an address"),
                        ("path --port 0 a", " path: --port 0: it is 1 to 65535"),
@@ -192,7 +192,7 @@ def test_what_came():
     flow.round(link.step(9000, 40.0))
     print("#", line())
     expect("four reasons", line().partition("; ")[2],
-           "ignored: 1 malformed, 1 of no hop, 1 with ts back, 1 with too much tx")
+           "ignored: 1 malformed, 1 of no hop, 1 with old ts, 1 with too much tx")
     (want,), (got,) = flow.ns.dump(), run_json(flow.ns, "flow")
     expect("json", [got[name] for name in CAME], [want[name.replace("_", "-")] for name in CAME])
     expect("ignored", [got[name] for name in CAME[1:]], [1] * 4)
@@ -384,7 +384,7 @@ def test_events():
     for process, nr in (other, 0), (text, 3):
         output, wrong = interrupt(process)
         show(output)
-        expect("at the end", (process.returncode, wrong), (0, f"{nr} events shown, 0 left out by the kernel, 0 lost\n"))
+        expect("at the end", (process.returncode, wrong), (0, f"{nr} events shown, 0 not reported by the kernel, 0 lost\n"))
         expect("lines", [line.split()[1] for line in output.splitlines()], ["path", "fallback", "return"][:nr])
 
 
@@ -419,7 +419,7 @@ def test_lost_events():
     expect_in("lost", lost, 40, 79)
     # The missed events that lost messages reported are not counted.
     expect_in("all", len(events) + missed + lost, 100, changes + 1)
-    expect("at the end", wrong, f"{len(events)} events shown, {missed} left out by the kernel, {lost} lost\n")
+    expect("at the end", wrong, f"{len(events)} events shown, {missed} not reported by the kernel, {lost} lost\n")
     # hpccmon reports the number of lost events even if it is interrupted before it has read an event.
     unread.send_signal(signal.SIGINT)
     output, wrong = interrupt(unread, signal.SIGCONT)
@@ -597,7 +597,7 @@ def test_path_by_a_connection():
 def test_path_without_hpcc():
     """hpccmon reports a peer that did not agree, and a path without switches."""
     for cc, what in ("hpcc", "no switch on the way to 10.0.0.2 answered"), \
-            ("reno", "the other end does not agree to hpcc: it needs tcp_hpcc, and a listener that uses it"):
+            ("reno", "the peer does not agree to hpcc: it needs tcp_hpcc, and a listener that uses it"):
         pair = Pair(cc=("hpcc", cc))
         pair.listen()
         expect(cc, run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING), f"hpccmon path: {what}\n")
@@ -665,8 +665,8 @@ def test_wrong_entries():
     ns = Netns()
     verbs = "there are show, set, del, flush, load; load takes a file"
     for line, what in (("link x", f"x: {verbs}"), ("link show 1", f"show ...: {verbs}"), ("link flush 1", f"flush ...: {verbs}"),
-                       ("link load", f"load: {verbs}"), ("link flush --json", "--json is for show"),
-                       ("link del node 1 port 2 rate 1gbit", "rate is no value here"), ("link del node 1", "which port?")):
+                       ("link load", f"load: {verbs}"), ("link flush --json", "only show accepts --json"),
+                       ("link del node 1 port 2 rate 1gbit", "rate is not allowed here"), ("link del node 1", "which port?")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon {line.split()[0]}: {what}\n")
     expect("no file", run(ns, "link", "load", "/none", status=NOTHING), "hpccmon link: /none: No such file or directory\n")
     right = {"link": "node 5 port 5 rate 1gbit", "route": "prefix fd01::/16 where sender"}
@@ -675,8 +675,8 @@ def test_wrong_entries():
              *[("link", f"node 1 port 1 rate 1gbit unit {bad}", f"unit {bad}: it is 1 to 65535") for bad in ("0", "65536", "1kbit")],
              ("link", "node 16777215", "node 16777215: it is 0 to 16777214"), ("link", "port 65535", "port 65535: it is 0 to 65534"),
              ("link", "node 1 port 2", "which rate?"), ("link", "rate 1gbit port 1", "which node?"), ("link", "node", "node needs a value"),
-             ("link", "node 1 node 2", "node is there twice"), ("link", "node 1 rat 5", "rat is no value here"),
-             ("link", "node 1 port 1 rate 1gbit unit 1 node 1", "node is there twice"),
+             ("link", "node 1 node 2", "node is given twice"), ("link", "node 1 rat 5", "rat is not allowed here"),
+             ("link", "node 1 port 1 rate 1gbit unit 1 node 1", "node is given twice"),
              *[("route", f"prefix {bad}", f"prefix {bad}: it is ADDRESS/BITS") for bad in (
                  "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "fd00:::/3", "/8", "f" * 80, "::/-1")],
              ("route", "where x", "where x: there are sender, receiver"), ("route", "where 2", "where 2: there are sender, receiver"),

@@ -42,7 +42,7 @@ def test_record():
     name, output = record_slow_hop(tempfile.mkdtemp())
     lines = recorded(name)
     show([*output.splitlines(), *(",".join(line.values()) for line in lines[:5])])
-    looks = int(re.search(r"(\d+) lines of \1 looks", output)[1])
+    looks = int(re.search(r"(\d+) lines of \1 scans", output)[1])
     acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", output)
     expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
     expect("without", re.findall("^without ACKs: .*", output, re.M), [] if acks else
@@ -103,7 +103,7 @@ def test_lost_acks():
     shown, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", output).groups())
     expect("all", (shown + lost, others), (acks, 0))
     expect_in("lost", lost, 150, 200)
-    expect("recorded", len(recorded(name)), shown + int(re.search(r"(\d+) lines of \d+ looks", output)[1]))
+    expect("recorded", len(recorded(name)), shown + int(re.search(r"(\d+) lines of \d+ scans", output)[1]))
 
 
 def test_acks_of_others():
@@ -114,7 +114,7 @@ def test_acks_of_others():
         other.round(link.step(9000, 0.5))
         time.sleep(0.02)
     output = end_of_acks(recorder)
-    expect("looks", re.findall(r"(\d+) lines of (\d+) looks", output), [("1", "1")])
+    expect("looks", re.findall(r"(\d+) lines of (\d+) scans", output), [("1", "1")])
     expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", output)[1]), 90, 200)
 
 
@@ -163,7 +163,7 @@ def test_full_disk():
     for words in [], ["--json"]:
         name = f"{folder}/a{len(words)}"
         output = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
-        expect("output", output, f"hpccmon record: {name}: No space left on device; it ends with the last whole line\n")
+        expect("output", output, f"hpccmon record: {name}: No space left on device; the file ends with the last complete line\n")
         if words:
             expect_in("objects", len([json.loads(line) for line in content(name).splitlines()]), 50, 200)
         else:
@@ -171,7 +171,7 @@ def test_full_disk():
         os.unlink(name)
     output = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
-    expect("limit", output, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
+    expect("limit", output, f"hpccmon record: {folder}/b: File too large; the file ends with the last complete line\n")
     recorded(f"{folder}/b")
 
 
@@ -205,15 +205,15 @@ def test_plot():
         expect(word, f">{word}<" in svg, True)
     expect("json", json.loads(run(ns, "plot", "--json", name, "-o", f"{folder}/it's.svg", ":5000")),
            {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
-    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING), f"hpccmon plot: {name} has no sample of :1\n")
+    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING), f"hpccmon plot: {name} contains no sample of :1\n")
     ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
     write(f"{folder}/empty.csv", head, f"1.0,{ends}", f"2.0,{ends}")
     expect("no load, no queue", start(ns, "plot", f"{folder}/empty.csv").communicate(timeout=60),
            (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
     since = time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1))
     expect("since when", since in content(f"{folder}/empty.svg"), True)
-    for lines, wrong in (([], " has no sample"),
-                         (["x"], f" is no recording of hpccmon: its first line is not {head}"),
+    for lines, wrong in (([], " contains no sample"),
+                         (["x"], f" is not a recording of hpccmon: its first line is not {head}"),
                          *(([head, line], ", line 2: this is no line of a recording") for line in
                            ("1,2", *(f"{when},{ends}" for when in ("nan", "inf", "-1", "1e18", "1e300"))))):
         write(f"{folder}/bad", *lines)
@@ -223,7 +223,7 @@ def test_plot():
         Path(f"{folder}/cut").write_text(text[:length], encoding="ascii")
         run(ns, "plot", f"{folder}/cut", ":1", status=NOTHING)
     expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
-           "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
+           "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot is not installed; install gnuplot-nox\n")
     full = small_disk("4k")
     output = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
     expect("full disk", output.splitlines()[-1],
@@ -261,7 +261,7 @@ def test_plot_by_odd_names():
     for what in "fifo", "link":
         before = os.lstat(f"{folder}/{what}")
         expect(what, run(ns, "plot", f"{folder}/~.csv", "-o", f"{folder}/{what}", status=NOTHING),
-               f"hpccmon plot: {folder}/{what}: it is there, and no regular file\n")
+               f"hpccmon plot: {folder}/{what}: it exists, and is not a regular file\n")
         expect("stays", os.lstat(f"{folder}/{what}"), before)
 
 

@@ -73,7 +73,7 @@ static bool read_format(struct acks *acks, const char **why)
 	char line[256];
 	unsigned int i;
 
-	*why = "no tracepoint hpcc:hpcc_ack that may be read: it takes root and tracefs";
+	*why = "cannot read the tracepoint hpcc:hpcc_ack: this needs root and tracefs";
 	if (!file)
 		return false;
 	for (i = 0; i < NR_FIELDS; i++)
@@ -81,7 +81,7 @@ static bool read_format(struct acks *acks, const char **why)
 	while (fgets(line, sizeof(line), file))
 		take_field(acks, line);
 	fclose(file);
-	*why = "the tracepoint hpcc:hpcc_ack is that of another version";
+	*why = "the tracepoint hpcc:hpcc_ack belongs to another version";
 	for (i = 0; i < NR_FIELDS; i++)
 		if (acks->word[i] + (i == T || i == STAGE ? 1 : 2) > ACK_WORDS)
 			return false;
@@ -167,7 +167,7 @@ struct acks *acks_open(uint32_t buffer_kb, const char **why)
 	if (!attach(acks, buffer_kb)) {
 		*why = errno == EPERM || errno == EACCES ?
 		       "BPF programs need CAP_BPF and CAP_PERFMON" :
-		       "the kernel takes no BPF program at a tracepoint";
+		       "the kernel does not support BPF programs at tracepoints";
 		acks_close(acks);
 		return NULL;
 	}

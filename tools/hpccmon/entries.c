@@ -192,11 +192,11 @@ static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *tabl
 		for (value = table->values; value->name && strcmp(args[i], value->name); value++)
 			;
 		if (!value->name || value->need > most)
-			usage("%s%s is no value here", place, args[i]);
+			usage("%s%s is not allowed here", place, args[i]);
 		bit = 1 << (value - table->values);
 		if (seen & bit || i + 1 == nr)
 			usage("%s%s %s", place, args[i],
-			      i + 1 == nr ? "needs a value" : "is there twice");
+			      i + 1 == nr ? "needs a value" : "is given twice");
 		seen |= bit;
 		if (!put_value(nlh, value, args[i + 1]))
 			wrong_value(value, args[i + 1]);
@@ -332,7 +332,7 @@ static int cmd_table(const struct table *table, int argc, char **argv)
 		return 0;
 	}
 	if (json)
-		usage("--json is for show");
+		usage("only show accepts --json");
 	nlh = request(table->get + 1 + !strcmp(verb, "del"), NLM_F_ACK);
 	if (!strcmp(verb, "set") || !strcmp(verb, "del")) {
 		nlh = put_entry(nlh, table, argv, nr, strcmp(verb, "set") ? KEY : OPTIONAL);

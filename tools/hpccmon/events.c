@@ -63,7 +63,7 @@ static void tell_text(const struct flow *flow)
 		printf(" (%s)", fell_back_text(flow->fell_back));
 	printf("  W %s  U %.2f", bytes_text(flow->W, W), flow->U);
 	if (flow->missed)
-		printf("  after %u left out", flow->missed);
+		printf("  %u events before it were not reported", flow->missed);
 	printf("\n");
 }
 
@@ -95,7 +95,7 @@ static void tell_lost(struct listener *listener, uint64_t lost)
 		json_object_object_add(object, "lost", json_object_new_uint64(lost));
 		json_line(object);
 	} else {
-		printf("%" PRIu64 " events lost: they came faster than they could be read\n", lost);
+		printf("%" PRIu64 " events lost, because they arrived faster than hpccmon could read them\n", lost);
 	}
 	end_output();
 }
@@ -146,7 +146,7 @@ int cmd_events(int argc, char **argv)
 	fprintf(stderr, "listening; Ctrl-C ends\n");
 	listen_on(mon, &listener);
 	monitor_close(mon);
-	fprintf(stderr, "%" PRIu64 " events shown, %" PRIu64 " left out by the kernel, %" PRIu64
+	fprintf(stderr, "%" PRIu64 " events shown, %" PRIu64 " not reported by the kernel, %" PRIu64
 		" lost\n", listener.events, listener.missed, listener.lost);
 	return 0;
 }

@@ -76,7 +76,7 @@ bool endpoint_read(struct endpoint *endpoint, const char *word)
 static void endpoint_parse(struct endpoint *endpoint, const char *word)
 {
 	if (!endpoint_read(endpoint, word))
-		usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a "
+		usage("%s is not an end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a "
 		      "cookie; names are not looked up", word);
 }
 
@@ -89,7 +89,7 @@ void filter_parse(struct filter *filter, int nr, char **args)
 	filter->local = any;
 	filter->peer = any;
 	if (nr > 2)
-		usage("%s: one flow too many: write its own end and its peer's", args[2]);
+		usage("%s: too many arguments: a flow has one local end and one peer", args[2]);
 	if (!nr)
 		return;
 	if (nr == 1 && number_parse(args[0], UINT64_MAX, &filter->cookie)) {

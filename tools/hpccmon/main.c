@@ -200,7 +200,7 @@ static void help_all(void)
 		help(&commands[i]);
 	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) explains the output.\n"
 	       "\"hpccmon --version\" prints the version.\n"
-	       "Which hop makes a flow slow? As root, where it sends: \"hpccmon flow --names\".\n");
+	       "To see which hop limits a flow, run \"hpccmon flow --names\" as root on the sender.\n");
 }
 
 static bool asks_for_help(const char *word)
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	if (argc < 2)
-		usage("what? \"hpccmon --help\" lists the commands");
+		usage("no command given; \"hpccmon --help\" lists the commands");
 	/* If the reader of our pipe closes it, the error of write() ends the program. */
 	signal(SIGPIPE, SIG_IGN);
 	if (asks_for_help(argv[1])) {

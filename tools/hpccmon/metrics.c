@@ -240,7 +240,7 @@ static void put_flow_came(FILE *to, const struct snapshot *snap)
 	const char *labels;
 	unsigned int i;
 
-	head(to, came, "counter", "Options with telemetry that came.");
+	head(to, came, "counter", "Received options with telemetry.");
 	for (i = 0; i < snap->nr_shown; i++)
 		fprintf(to, "%s{%s} %u\n", came, snap->shown[i].labels,
 			snap->shown[i].flow.received);
@@ -336,7 +336,7 @@ static void put_flows(FILE *to, struct snapshot *snap)
 	put_flow_value(to, snap, "hpcc_flow_rate_bytes_per_second", "R = W/T.", flow_R);
 	put_flow_value(to, snap, "hpcc_flow_utilization_ratio",
 		       "U, the measured inflight; 1 is a full link.", flow_U);
-	put_flow_value(to, snap, "hpcc_flow_eta_ratio", "eta, what U is to be.", flow_eta);
+	put_flow_value(to, snap, "hpcc_flow_eta_ratio", "eta, the target of U.", flow_eta);
 	put_flow_value(to, snap, "hpcc_flow_base_rtt_seconds", "T.", flow_T);
 	put_flow_came(to, snap);
 	put_hops(to, snap, "hpcc_flow_hop_utilization_ratio",

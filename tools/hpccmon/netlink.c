@@ -31,7 +31,7 @@ struct monitor {
 };
 
 static const char not_loaded[] =
-	"the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))";
+	"tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc";
 
 static struct nlmsghdr *request(struct monitor *mon, char *buf, uint16_t type, uint8_t cmd,
 				uint16_t flags)

@@ -45,6 +45,6 @@ uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
 	double number = number_option(name, min, max);
 
 	if (number != (uint32_t)number)
-		usage("%s %s: it is a whole number", name, optarg);
+		usage("%s %s: it has to be a whole number", name, optarg);
 	return number;
 }

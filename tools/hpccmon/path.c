@@ -145,7 +145,7 @@ static int socket_for(const struct addrinfo *to)
 	if (fd < 0)
 		die("socket: %s", strerror(errno));
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "hpcc", 4))
-		die("a connection by hpcc: %s%s", strerror(errno),
+		die("cannot use hpcc for a connection: %s%s", strerror(errno),
 		    errno == EPERM ? "; see net.ipv4.tcp_allowed_congestion_control" : "");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return fd;
@@ -174,11 +174,11 @@ static void probe(struct monitor *mon, struct search *search, int fd)
 		if (send(fd, "", 1, MSG_NOSIGNAL) == 1)
 			search->sent++;
 		else if (errno != EAGAIN)
-			die("the connection: %s", strerror(errno));
+			die("connection: %s", strerror(errno));
 		pause_ms(PAUSE_MS);
 		look(mon, search);
 		if (!search->found)
-			die("the other end does not agree to hpcc: it needs tcp_hpcc, and a "
+			die("the peer does not agree to hpcc: it needs tcp_hpcc, and a "
 			    "listener that uses it");
 		if (is_whole(&search->flow, search->filter.names))
 			break;
@@ -266,7 +266,7 @@ static int find_path(const char *host, const char *port, bool json)
 	if (!search.found)
 		die("no flow to %s runs hpcc here; --port opens a connection", host);
 	if (!search.flow.nr_hops)
-		die("no switch on the way to %s answered", host);
+		die("no switch on the path to %s answered", host);
 	show_path(&search, host, json);
 	return 0;
 }

@@ -137,7 +137,7 @@ static void draw(const struct samples *samples, const char *output, size_t nr)
 	if (status || !is_whole(fd)) {
 		unlink(new);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-			die("gnuplot draws, and is not here: install gnuplot-nox");
+			die("gnuplot is not installed; install gnuplot-nox");
 		die("%s could not be drawn: gnuplot failed, or the disk is full", output);
 	}
 	file_replace(new, fd, output);
@@ -164,7 +164,7 @@ static char *default_output(const char *name)
 	if (asprintf(&output, "%.*s.svg", length, base) < 0)
 		die("out of memory");
 	if (!strcmp(output, name))
-		usage("%s would be overwritten: --output=FILE names another file", name);
+		usage("%s is the recording itself; select another file with --output=FILE", name);
 	return output;
 }
 
@@ -189,7 +189,7 @@ int cmd_plot(int argc, char **argv)
 			output = allocated(strdup(optarg));
 	}
 	if (optind == argc)
-		usage("which file? \"hpccmon record\" writes it");
+		usage("no file given; \"hpccmon record\" writes such files");
 	filter_parse(&filter, argc - optind - 1, argv + optind + 1);
 	output = output ?: default_output(argv[optind]);
 	samples_read(&samples, argv[optind], &filter);

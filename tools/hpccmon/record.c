@@ -96,7 +96,7 @@ static void look(struct recorder *recorder)
 	recorder->now = seconds(CLOCK_REALTIME);
 	if (monitor_dump(recorder->mon, &recorder->filter, put, recorder, &why) && !interrupted()) {
 		writer_close(recorder->writer);
-		die("%s; what was recorded is whole", why);
+		die("%s; the recording is complete up to this time", why);
 	}
 	writer_flush(recorder->writer);
 	recorder->looks++;
@@ -198,8 +198,8 @@ static void record(struct recorder *recorder)
 
 static void tell_end(const struct recorder *recorder, uint64_t lost)
 {
-	fprintf(stderr, "%" PRIu64 " lines of %" PRIu64 " looks; %" PRIu64 " looks were left out, "
-		"as others took longer than %g s\n", recorder->lines, recorder->looks,
+	fprintf(stderr, "%" PRIu64 " lines of %" PRIu64 " scans; %" PRIu64 " scans were skipped, "
+		"because earlier scans took longer than %g s\n", recorder->lines, recorder->looks,
 		recorder->late, recorder->delay);
 	if (recorder->acks)
 		fprintf(stderr, "%" PRIu64 " lines of ACKs; %" PRIu64 " ACKs lost, %" PRIu64
@@ -240,7 +240,7 @@ int cmd_record(int argc, char **argv)
 			recorder.delay = number_option("--delay", 0.001, 3600);
 	}
 	if (!output)
-		usage("where to? --output=FILE, or - for standard output");
+		usage("no output file given; --output=FILE, or - for standard output");
 	filter_parse(&recorder.filter, argc - optind, argv + optind);
 	catch_interrupts();
 	recorder.mon = monitor_open();

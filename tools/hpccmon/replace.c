@@ -28,7 +28,7 @@ char *file_beside(const char *name, int *fd)
 	int err;
 
 	if (!lstat(name, &there) && !S_ISREG(there.st_mode))
-		die("%s: it is there, and no regular file", name);
+		die("%s: it exists, and is not a regular file", name);
 	if (asprintf(&new, "%s.XXXXXX", name) < 0)
 		die("out of memory");
 	*fd = mkstemp(new);

@@ -75,7 +75,7 @@ static void add_sample(struct samples *samples, void **tree, const struct flow *
 	struct sample *sample;
 
 	if (samples->nr_loads > UINT32_MAX - LOADS_MAX)
-		die("more loads of hops than can be drawn: name a flow");
+		die("too many records of hops; select a flow, to draw only that flow");
 	samples->sample = grown(samples->sample, samples->nr, sizeof(*sample));
 	sample = &samples->sample[samples->nr++];
 	*sample = (struct sample){
@@ -104,12 +104,12 @@ static void read_lines(struct samples *samples, FILE *file, const char *name,
 	while (getline(&line, &room, file) > 0) {
 		line[strcspn(line, "\n")] = 0;
 		if (!nr++ && strcmp(line, csv_head))
-			die("%s is no recording of hpccmon: its first line is not %s", name,
+			die("%s is not a recording of hpccmon: its first line is not %s", name,
 			    csv_head);
 		if (nr == 1)
 			continue;
 		if (!csv_parse(line, &flow, &time))
-			die("%s, line %llu: this is no line of a recording", name, nr);
+			die("%s, line %llu: this is not a line of a recording", name, nr);
 		if (filter_matches(filter, &flow))
 			add_sample(samples, &tree, &flow, time);
 	}
@@ -145,7 +145,7 @@ void samples_read(struct samples *samples, const char *name, const struct filter
 	if (file != stdin)
 		fclose(file);
 	if (!samples->nr)
-		die("%s has no sample%s%s", name, *filter->text ? " of " : "", filter->text);
+		die("%s contains no sample%s%s", name, *filter->text ? " of " : "", filter->text);
 	/* An ACK that was read after a dump of the flows may be older than the dump. */
 	qsort(samples->sample, samples->nr, sizeof(*samples->sample), sooner);
 	qsort(samples->track, samples->nr_tracks, sizeof(*samples->track), more_samples);

@@ -183,11 +183,11 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	if (client)
 		client->complete = true;
 	if (!is_our_name(server->export, connection))
-		return refuse(connection, MHD_HTTP_FORBIDDEN, "this Host is not ours: --host\n");
+		return refuse(connection, MHD_HTTP_FORBIDDEN, "unknown Host: see --host\n");
 	if (strcmp(url, "/metrics"))
-		return refuse(connection, MHD_HTTP_NOT_FOUND, "there is /metrics\n");
+		return refuse(connection, MHD_HTTP_NOT_FOUND, "not found: the only path is /metrics\n");
 	if (strcmp(method, MHD_HTTP_METHOD_GET))
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET it\n");
+		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "the only method is GET\n");
 	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(server));
 }
 

@@ -49,14 +49,14 @@ static void show_how(const struct flow *flow)
 
 	printf("  %s computes W; ", flow->receiver ? "the receiver" : "the sender");
 	if (flow->sample_ns)
-		printf("one request in %s", time_text(flow->sample_ns, every));
+		printf("a request every %s", time_text(flow->sample_ns, every));
 	else
-		printf("all segments ask");
+		printf("a request in each segment");
 	printf(", by %s", flow->probes ? "probes" : "data");
 	if (flow->N)
 		printf("; N %u, measured", flow->N);
 	if (flow->fell_back != HPCC_WHY_NONE)
-		printf("; fell back last by %s", fell_back_text(flow->fell_back));
+		printf("; last fallback: %s", fell_back_text(flow->fell_back));
 	printf("\n");
 }
 
@@ -69,7 +69,7 @@ static void show_came(const struct flow *flow)
 	} ignored[] = {
 		{ flow->malformed, "malformed" },
 		{ flow->bad_hop, "of no hop" },
-		{ flow->ts_back, "with ts back" },
+		{ flow->ts_back, "with old ts" },
 		{ flow->tx_excess, "with too much tx" },
 	};
 	const char *before = "; ignored: ";

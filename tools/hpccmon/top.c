@@ -230,10 +230,10 @@ static void live(struct screen *screen, struct monitor *mon)
 	SCREEN *terminal;
 
 	if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-		usage("it needs a terminal; --once and --json do not");
+		usage("top needs a terminal, except with --once and --json");
 	terminal = newterm(NULL, stdout, stdin);
 	if (!terminal)
-		usage("TERM is %s, which is no terminal that is known here; --once needs none",
+		usage("unknown terminal, TERM=%s; --once works without a terminal",
 		      getenv("TERM") ?: "not set");
 	restore_by(leave_screen);
 	catch_interrupts();
@@ -302,7 +302,7 @@ static void once_json(struct table *table, struct monitor *mon)
 static void take_filter(struct table *table)
 {
 	if (strlen(optarg) >= TEXT_FILTER_MAX)
-		usage("--filter %s: it has no more than %d characters", optarg,
+		usage("--filter %s: the maximum length is %d characters", optarg,
 		      TEXT_FILTER_MAX - 1);
 	strcpy(table->text_filter, optarg);
 }

@@ -52,7 +52,7 @@ static void broke_off(struct writer *writer, size_t written, const char *why)
 	writer->whole += end ? end + 1 - writer->buffer : 0;
 	if (ftruncate(writer->fd, writer->whole))
 		die("%s: %s", writer->name, why);
-	die("%s: %s; it ends with the last whole line", writer->name, why);
+	die("%s: %s; the file ends with the last complete line", writer->name, why);
 }
 
 /* Write a part of the buffer. After Ctrl-C stop if no reader takes the data. */

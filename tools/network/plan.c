@@ -90,7 +90,7 @@ static void new_node(const char *name)
 	struct node *node;
 
 	if (items_began)
-		die("plan: node %s comes after what a node has", name);
+		die("plan: node %s: nodes must come before their interfaces and settings", name);
 	if (!*name || strlen(name) >= sizeof(node->name) || strpbrk(name, "/ "))
 		die("plan: node %s: a name has 1 to %zu characters, no / and no space", name,
 		    sizeof(node->name) - 1);

@@ -73,7 +73,7 @@ def _stamp(value):
     if value == "mixed":
         return value
     if not set(names) <= set(CARRIERS[:4]):
-        raise ValueError(", ".join(CARRIERS[:4]) + ', several with commas between, or mixed; csig is by cc.carrier alone')
+        raise ValueError(", ".join(CARRIERS[:4]) + ', several of these separated by commas, or mixed; for csig set cc.carrier')
     return ",".join(name for name in CARRIERS[:4] if name in names)
 
 

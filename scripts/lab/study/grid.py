@@ -241,7 +241,7 @@ def _named(data, kind):
     for i, table in enumerate(tables):
         values = keys.parse_section(KEYS[kind], table, f"{kind}.{i}")
         if values["name"] in found:
-            raise ScenarioError(f"{kind}.{i}.name = {values['name']!r}: is there twice")
+            raise ScenarioError(f"{kind}.{i}.name = {values['name']!r}: is given twice")
         found[values["name"]] = values
     return found
 
