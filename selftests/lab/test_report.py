@@ -184,7 +184,7 @@ class OverTime(unittest.TestCase):
         made = figures.queue([result(), result("dctcp", flows=[flow(0, 1000, 900.0)])],
                              {"hpcc": series(), "dctcp": series()})
         self.assertEqual(made.x_range, (0, 30))
-        self.assertIn("Cut at 30 us: the last flow ends at 900 us.", made.about)
+        self.assertIn("The axis ends at 30 us, the last flow at 900 us.", made.about)
 
     def test_ceiling(self):
         for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):

@@ -426,7 +426,7 @@ def test_lost_events():
     # Only the first listener had room for the last change, and for an RTO before this change.
     unread = json.loads(output)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
-    expect("unread", wrong, f"0 events shown, 0 left out by the kernel, {unread} lost\n")
+    expect("unread", wrong, f"0 events shown, 0 not reported by the kernel, {unread} lost\n")
 
 
 def table(ns, width, *words):

@@ -92,7 +92,7 @@ class Scenario:
     drawn: int = 0      # number of flows, at the end of flows, that the workload adds
 
     def cc_names(self):
-        """The congestion controls of all connections, without duplicates. Programs use that of the scenario."""
+        """The congestion controls of all connections, without duplicates. Programs use the one in [cc]."""
         names = [one.cc for one in (*self.flows, *self.rpcs)]
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
 
@@ -448,7 +448,7 @@ def _check_workload(values):
     if incast and incast["load"] + (values["load"] or 0) >= 1:
         raise ScenarioError("workload.incast.load: together with workload.load it has to be less than 1")
     if (values["connect"] == "pool") != (values["pool"] is not None):
-        raise ScenarioError('workload.pool: workload.connect = "pool" requires it, and no other value allows it')
+        raise ScenarioError('workload.pool: must be given if workload.connect is "pool", and only then')
     return sources[0]
 
 

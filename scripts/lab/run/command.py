@@ -14,7 +14,7 @@ class Parser(argparse.ArgumentParser):
     """Errors are one line."""
 
     def error(self, message):
-        self.exit(2, f"{self.prog.split()[0]}: {ScenarioError(message)} (--help tells more)\n")
+        self.exit(2, f"{self.prog.split()[0]}: {ScenarioError(message)} (see --help)\n")
 
 
 def read_json(path):

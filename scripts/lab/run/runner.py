@@ -129,7 +129,7 @@ def _output(argv, what):
         try:
             text, _ = process.communicate()
         except KeyboardInterrupt:
-            process.wait()      # it received the signal, too, and removes incomplete files
+            process.wait()      # the process also received the signal, and removes incomplete files
             raise
         finally:
             RUNNING.discard(process)

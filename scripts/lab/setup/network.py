@@ -24,7 +24,7 @@ NETEM_DELAY_NS = 1000
 # Address of the neighbour behind each interface of a router or a host in a tree.
 NEXT_HOP = {4: "169.254.0.1", 6: "fe80::1"}
 DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
-# switch_ID of h0; switches begin with 1.
+# switch_ID of h0; the first switch has the switch_ID 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
 STAMP = {carriers: bits for bits, carriers in enumerate(STAMPS, 1)} | {"mixed": 3, "csig": 16}

@@ -239,7 +239,7 @@ def _over_time(firsts, series, name, title, about, key, value, label, how, unit,
     highest = max(map(_highest, panels))
     _own_scales(panels, highest)
     if ends[-1] > x_top:
-        about += f" Cut at {units.show_time(x_top * 1000)}: the last flow ends at " \
+        about += f" The axis ends at {units.show_time(x_top * 1000)}, the last flow at " \
                  f"{units.show_time(ends[-1] * 1000)}."
     return Figure(name, title, about, f"time, {x_unit}", f"{title.lower().split(' of ')[0]}, {unit}", panels,
                   x_range=(0, x_top / factor), y_range=(0, min(ceiling(highest), most / scale)),

@@ -87,8 +87,8 @@ def _marking_notes(runs):
         marking = run.summary["marking"]
         size = run.scenario.link_of(*run.summary["port"].split(" to "))["buffer"]
         if names and marking and marking["knonect"] < size:
-            yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop its packets from "
-                   f"{units.show_bytes(marking['knonect'])} (knonect) of queue on; the buffer has "
+            yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop these packets at a queue of "
+                   f"{units.show_bytes(marking['knonect'])} (knonect) or more; the buffer has "
                    f"{units.show_bytes(size)}.")
 
 
@@ -97,8 +97,8 @@ def _classic_notes(summaries):
     for s in summaries:
         counted = [f"{name} {s['hpcc'][name]}" for name in NOT_TELEMETRY if s["hpcc"].get(name)]
         if counted:
-            yield (f"{s['who']}: connections used the classic response, temporarily or all the "
-                   f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
+            yield (f"{s['who']}: connections used the classic response, for a time or always: "
+                   f"{', '.join(counted)}; {s['hpcc'].get('agreed', 0)} connections agreed on telemetry.")
 
 
 def _backlog_notes(summaries):
@@ -125,7 +125,7 @@ def notes(runs):
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
         lines.append("The measurement windows differ in length, because each ends with its first flow; "
-                     "set measure.until to give all the same window.")
+                     "set measure.until to give all runs the same window.")
     if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
             all(run.scenario.qdisc["marking"] == "off" for run in runs):
         lines.append('The switches do not mark ECN, because the scenario does not set marking = "ldcp" '

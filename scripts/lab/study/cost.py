@@ -8,7 +8,7 @@ from statistics import median
 # Header bytes of a packet without our option: Ethernet, IPv4, TCP and its timestamps.
 PLAIN_BYTES = 14 + 20 + 20 + 12
 SENDER = ("sender_out", "sender_in")
-# Functions that handle one byte per instruction in the emulation; a real CPU handles many at a time.
+# Functions that handle one byte per instruction in the emulation; a real CPU handles many bytes at a time.
 BYTEWISE = ("memset", "memcpy", "memmove", "clear_page", "copy_user", "copy_page",
             "rep_movs", "rep_stos")
 # Functions with less than this fraction of the instructions of a sample are left out of results.json.

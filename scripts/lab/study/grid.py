@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The grid of runs of a paper: workload x load x variant x seed, from a TOML file.
 
-A variant is a congestion control and what it is set to. One cell of the grid is one
+A variant is a congestion control and its settings. One cell of the grid is one
 hpcc-lab run, into a directory of its own.
 """
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in a guest, measures for scripts/bench-kernel, and prints lines of JSON.
+"""Run measurements for scripts/bench-kernel in a guest, and print lines of JSON.
 
-    guestbench.py paths         goodput of an unshaped path, each variant in turn
+    guestbench.py paths         goodput of an unshaped path with each variant
     guestbench.py shaped        utilization and queue of a slow port
-    guestbench.py record        a path whose sender runs hpccmon record, or does not
+    guestbench.py record        cost of the ACKs with and without hpccmon record on the sender
     guestbench.py reloads       slab before and after modules are reloaded
 
 Variants take turns, A B C A B C, so that other load on the machine affects all of them.
@@ -507,14 +507,14 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("paths", "shaped", "record", "reloads"))
     parser.add_argument("--hops", type=int, nargs="+", default=[1],
-                        help="switches; 0: a veth pair")
-    parser.add_argument("--variants", help="names, with ; between them")
-    parser.add_argument("--count", action="store_true", help="QEMU has the plugin count.c")
+                        help="numbers of switches; 0: a veth pair")
+    parser.add_argument("--variants", help="names of variants, separated by ;")
+    parser.add_argument("--count", action="store_true", help="count instructions with the plugin count.c of QEMU")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--warm", type=float, default=0.3)
     parser.add_argument("--flows", type=int, nargs="+", default=[1])
-    parser.add_argument("--shared", action="store_true", help="one thread for each end")
+    parser.add_argument("--shared", action="store_true", help="all connections share one thread for each end")
     parser.add_argument("--rate", type=int, default=50, help="Mbit/s")
     parser.add_argument("--delay", default="5ms")
     parser.add_argument("--base-rtt-ns", type=int, default=10500000)

@@ -47,7 +47,7 @@ LONG, INCAST, MESSAGES = ("long2-100g", "long16-100g"), ("incast256-100g",), ("m
 
 
 def message_p99(run):
-    """The time in us within which 99 % of the flows with a size complete; None if more of them do not."""
+    """The time in us within which 99 % of the flows with a size complete; None if more than 1 % did not complete."""
     times = sorted(flow["fct_us"] or float("inf") for flow in run.result["flows"]
                    if flow["bytes"] is not None)
     worst = times[-(-99 * len(times) // 100) - 1]
@@ -60,10 +60,10 @@ def worst_jain(run):
 
 
 METRICS = (
-    Metric("Utilization, 2 and 16 long flows, the lower", "", LONG, bench.utilization, min,
+    Metric("Lower utilization of 2 and 16 long flows", "", LONG, bench.utilization, min,
            limit=0.97, low=0.9),
-    Metric("Queue p99, 2 and 16 long flows, the longer", "KB", LONG, bench.p99, max, 1000),
-    Metric("Jain's index, 2 and 16 long flows, the worst 1 ms", "", LONG, worst_jain, min,
+    Metric("Longer queue p99 of 2 and 16 long flows", "KB", LONG, bench.p99, max, 1000),
+    Metric("Worst Jain's index in 1 ms of 2 and 16 long flows", "", LONG, worst_jain, min,
            limit=0.95, low=0.9),
     Metric("Queue p99, 256-to-1", "KB", INCAST, bench.p99, max, 1000),
     Metric("Completion p99, 32 messages into a long flow", "us", MESSAGES, message_p99, max),
