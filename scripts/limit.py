@@ -74,8 +74,8 @@ def cpu_seconds(pid):
 
 def guest_program(pid):
     """Return the path with which the guest started the program that this process runs, or None.
-    A guest's kernel traces its processes, and maps the file with its own memory as their memory. The highest
-    page that ends with text is the first page of the stack.
+    A guest's kernel traces its processes. A file contains the memory of the guest, and the memory of a process is
+    a shared mapping of this file. The highest page that ends with text is the first page of the stack.
     """
     try:
         if "\nTracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text(encoding="utf-8"):

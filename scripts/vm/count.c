@@ -12,9 +12,9 @@
  *    COUNT_AT + 2  stop, and write PREFIX.0, the next time PREFIX.1
  * The guest's time does not advance during such a call.
  *
- * The role of a function depends on its callers, so the plugin follows the stack: the
- * last instruction of a translated block may be a call, which stores its return
- * address, or a return, which loads it. The addresses of these accesses show the order
+ * The role of a function depends on its callers, so the plugin follows the stack. The
+ * last instruction of a translated block may be a call or a return. A call stores its
+ * return address, and a return loads it: the addresses of these accesses show the order
  * of the frames. A frame has the role of its caller, unless marks[] contains its
  * function. The role of a received packet is unknown at first: until it is known, the
  * packet's instructions are counted as PENDING.

@@ -51,7 +51,8 @@ run_script()
 	return "$status"
 }
 
-# Unload our modules. While tcp_max_orphans is 0, the next timer of an orphan closes it.
+# Unload our modules. Set tcp_max_orphans to 0 meanwhile: then TCP closes each orphaned connection
+# when its next timer expires.
 clean_up()
 {
 	local name room began=$SECONDS

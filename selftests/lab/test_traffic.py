@@ -67,7 +67,7 @@ class Refused(unittest.TestCase):
         incast = {"from": 3, "bytes": "500KB", "load": "2%"}
         self.refused("workload.pool", "pool", workload=drawn | {"connect": "pool"})
         self.refused("workload.pool", "no other value allows it", workload=drawn | {"pool": 1})
-        self.refused("workload.incast.from", "fewer other hosts", workload=drawn | {"incast": incast | {"from": 4}})
+        self.refused("workload.incast.from", "too few other hosts", workload=drawn | {"incast": incast | {"from": 4}})
         self.refused("workload.incast.load", "less than 1",
                      workload=drawn | {"incast": incast | {"load": "50%"}})
         self.refused("workload.incast", "incast.bytes", workload=drawn | {"incast": {"from": 1}})

@@ -35,7 +35,7 @@ struct command {
 #define HELP_JSON	"\t--json                print JSON\n"
 #define HELP_FLOWS \
 	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow;\n" \
-	"\t                      a single one matches either end\n" \
+	"\t                      if only one is given, it may be either end\n" \
 	"\tCOOKIE                number of the flow in the output of \"hpccmon flow\"\n"
 #define HELP_TABLE \
 	"\tset, del, flush       add or change an entry, delete one, delete all: CAP_NET_ADMIN\n" \

@@ -182,7 +182,7 @@ static void parse_program(const char *line)
 	p->early = !strcmp(start, "before");
 	p->start_ns = p->early ? 0 : strtoull(start, NULL, 10);
 	p->ns = netns_index(ns);
-	/* Switches have no address, but their events and captures are programs too. */
+	/* Only hosts have an address. Events and captures may run in the namespace of a switch. */
 	if (netns[p->ns].addr.ss_family)
 		netns[p->ns].host = true;
 	p->server = !strcmp(stop, "end");

@@ -434,7 +434,7 @@ def _groups(values, shape):
 
 
 def _check_workload(values):
-    """Check which keys are given together. Return the key that selects the source of the flows."""
+    """Check that the given keys may be combined. Return the key that selects the source of the flows."""
     drawn, incast = ("cdf", "load", "duration"), values["incast"]
     sources = [key for key in ("cdf", "flows", "list", "incast") if values[key] is not None]
     if not sources or (len(sources) > 1 and sources != ["cdf", "incast"]) or (
@@ -457,7 +457,7 @@ def _workload(values, shape, seed, directory):
     key, groups = _check_workload(values), _groups(values, shape)
     hosts, incast = len(shape.hosts), values["incast"]
     if incast and incast["from"] > len(set(groups.senders) - {groups.receivers[0]}):
-        raise ScenarioError(f"workload.incast.from = {incast['from']}: the group has fewer other hosts than that")
+        raise ScenarioError(f"workload.incast.from = {incast['from']}: the group has too few other hosts")
     try:
         made = []
         if key in ("flows", "list"):

@@ -58,7 +58,7 @@ def _alone_ns(links, packets, full_bits, last_bits):
     last = [last_bits * time for time in bit_times]
     busy = sum(last)
     if packets > 1:
-        # The last packet waits for earlier packets up to some link i, and does not wait after link i.
+        # The last packet waits for earlier packets at the links up to some link i, and at no later link.
         full = [full_bits * time for time in bit_times]
         busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
                    for i in range(len(links)))

@@ -24,7 +24,7 @@ def _scaled(value, units, allowed):
 
 
 def rate(value):
-    """Bits per second."""
+    """Parse a rate. Return bits per second."""
     if isinstance(value, str):
         value = re.sub(r"(?i)([kmgt])(?:b/s|bps)\s*$", r"\1bit", value)
     bps = _scaled(value, RATES, 'a rate such as "100Gbit" (bit, kbit, Mbit, Gbit, Tbit)')
@@ -54,7 +54,7 @@ def size(value):
 
 
 def fraction(value):
-    """From 0 to 1: a number or a percentage."""
+    """Parse a number from 0 to 1, or a percentage."""
     if isinstance(value, str) and \
             re.fullmatch(r"\s*[0-9]{1,18}(\.[0-9]{1,18})?\s*%\s*", value):
         value = float(value.strip().rstrip("% ")) / 100

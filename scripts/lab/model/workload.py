@@ -99,7 +99,7 @@ def _poisson(drawn, gap_ns, duration_ns):
 
 def arrivals(sizes, load, groups, duration_ns, seed):
     """Yield Poisson arrivals between random hosts of the groups, as (start_ns, from, to, bytes)."""
-    drawn = random.Random(f"arrivals {seed}")       # not the sequence that flow.spread uses
+    drawn = random.Random(f"arrivals {seed}")       # another sequence than that of flow.spread
     gap_ns = sizes.mean() * 8 * 10**9 / (load * groups.total_bps)
     senders, receivers = groups.senders, groups.receivers
     for start_ns in _poisson(drawn, gap_ns, duration_ns):

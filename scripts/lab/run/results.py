@@ -2,9 +2,9 @@
 """Makes results.json from the JSON lines of hpcc-traffic.
 
 Queue lengths come from the qdisc's histogram of the bytes that each departing packet
-left in the queue. A bucket stands for its largest value, so no figure is better than
-the true value. The lowest bucket stands for 0: no packet on a link is shorter than the
-width of a bucket, so the queue was empty. All bucket sizes are read from the uapi header.
+left in the queue. A bucket stands for its largest value, so a figure may be too
+large, but not too small. The lowest bucket stands for 0: it is narrower than the shortest
+packet, so the queue was empty. All bucket sizes are read from the uapi header.
 """
 
 import bisect

@@ -262,7 +262,7 @@ class Host:
         return ["sh", "main.sh"]
 
     def _load(self, names):
-        """Load the modules that are missing. In the guest that tests this class, all are loaded already."""
+        """Load the modules that are not loaded. A guest that tests this class has loaded all modules."""
         if not Path("/sys/module/sch_hpcc").exists():
             self._modprobe("sch_hpcc")
         available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

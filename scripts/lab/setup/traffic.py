@@ -9,7 +9,7 @@ from ..model.scenario import ADDRESS
 from ..model.topology import is_host
 from .network import PREFIX
 
-# Least number of samples before the first flow can end or, with many flows, before the last flow starts.
+# Minimum number of samples until the first flow can end or, with many flows, until the last flow starts.
 SAMPLES = 400
 # If there are more flows than this, no flow is drawn over time, because each flow costs a system call per sample.
 FLOWS_DRAWN = 32

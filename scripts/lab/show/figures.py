@@ -21,7 +21,7 @@ CDF_FLOWS = 10
 RATE_FLOWS = 32
 # An axis is logarithmic if the highest value is more than this number of times the lowest.
 LOG_FROM = 20
-# Maximum number of points of a line over time, and of all lines of a figure (but a line may always have 50).
+# Maximum number of points of a line over time, and of all lines of a figure (but at least 50 for each line).
 # This keeps a page small, and is enough to zoom in a little.
 POINTS, FIGURE_POINTS = 800, 24000
 # Maximum number of points of a line of rates: rates over shorter intervals are noise.

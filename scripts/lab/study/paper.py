@@ -268,8 +268,8 @@ def port_tables(grid, found):
     """Utilization, queues, marks and drops by class of ports; retransmissions and timeouts."""
     lines = title("Ports and losses")
     lines += prose("The tables describe the switch ports that send data, over all seeds. Utilization is the mean "
-                   "and the maximum of the ports. The queue at a departure is the number of bytes behind the "
-                   "departing packet; the tables show its percentiles over all ports. Marks, drops, "
+                   "and the maximum of the ports. The queue is the number of bytes that a departing packet leaves "
+                   "behind; the tables show its percentiles over all departures and ports. Marks, drops, "
                    "retransmissions, timeouts, unfinished flows, and hpcc connections that ran the classic "
                    "response are sums.")
     head = ["variant", "ports", "util. mean", "highest", *(f"queue p{p}" for p in PERCENTILES), "max",

@@ -2,9 +2,9 @@
 """FCT slowdown as the HPCC authors published it, and our slowdown, computed by their method.
 
 published/fct_slowdown.csv has values that we read from the plots on the authors' result site, with an
-error of at most 0.5 %. Their sizes are the deciles of the flows. In the authors' analysis a point covers
-the 5 % of flows whose sizes end there, a flow ends when the sender has the last ACK, and a slowdown
-below 1 counts as 1.
+error of at most 0.5 %. The sizes in that file are the deciles of the flow sizes. In the authors' analysis
+a point covers the 5 % of the flows with this size or the next smaller sizes, a flow ends when the sender
+has the last ACK, and a slowdown below 1 counts as 1.
 """
 
 import bisect

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A sweep of LDCP's parameters, one at a time around the defaults, and its effect on the
-figures. It is the reason for the defaults.
-
-The draft does not specify alpha, beta and the thresholds. Here thresholds are times,
-which are multiplied by B.
+figures. The draft does not specify alpha, beta and the thresholds, so our defaults are
+the result of this sweep. Here a threshold is a time, which is multiplied by B.
 """
 
 import json
