@@ -30,8 +30,8 @@ WALL = 6
 HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
 HANG_CPU_S = HANG_S / 600
 STANDSTILL_S = float(os.environ.get("HPCC_STANDSTILL_S", "120"))
-# CPU time of all other processes during a standstill, as a fraction of the program's CPU time: at most this, which
-# is less than a page fault or system call every 10 ms.
+# Other processes use at most this fraction of the program's CPU time during a standstill. A page fault or a system
+# call every 10 ms would use more.
 STANDSTILL_OTHERS = 1 / 1000
 # The end of the first page of a guest's program: the path with which it was started, and 9 zeros.
 GUEST_STACK = re.compile(rb"\0([!-~]+)\0{9}\Z")
@@ -96,7 +96,7 @@ class Limit:
 
     def __init__(self, pid, seconds, guest=False):
         self.pid, self.seconds, self.guest = pid, seconds, guest
-        # For each process: its CPU time, and that of all others, when the others last used CPU time.
+        # For each process: its CPU time, and the CPU time of all others, at the last time when the others used CPU time.
         self.alone = {}
         self.began = self.moved = time.monotonic()
         self.used = 0       # CPU time at the last progress
@@ -121,7 +121,7 @@ class Limit:
 
     def standstill(self, times, used):
         """Return the path of a guest's program that has used STANDSTILL_S of CPU time without a system call, or None.
-        During a system call the guest's kernel would use CPU time, too.
+        During a system call the guest's kernel would also use CPU time.
         """
         for pid, own in times.items():
             since, others = self.alone.setdefault(pid, (own, used - own))

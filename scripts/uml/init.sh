@@ -13,8 +13,8 @@ mkdir -p /run/netns
 # Let TCP use most of the memory: a guest needs it for packets only.
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem
-# Packets between interfaces wait in one queue of the CPU. The default, 1000, is for one host and drops
-# packets of hundreds.
+# Packets between interfaces wait in one queue of the CPU. The default
+# limit, 1000 packets, is enough for one host, but not for hundreds of hosts in this kernel.
 echo 1000000 > /proc/sys/net/core/netdev_max_backlog
 
 stty -opost < /dev/console

@@ -136,8 +136,8 @@ build()
 	[ -e "$final/tcp_hpcc.ko" ]
 }
 
-# Each change of the sources leaves a directory. Keep the twelve newest ones, and those used in
-# the last 4 hours, because a guest may still use them.
+# Each change of the sources leaves a directory. Keep the twelve newest directories, and directories
+# that were used in the last 4 hours, because a guest may still use them.
 prune()
 {
 	local old

@@ -3,7 +3,7 @@
 #
 # programs.sh PACKAGE...: unpack the Debian packages that are not installed here, and their dependencies, and
 # print the directory with their files. If all packages are installed, print nothing. The script installs
-# nothing, so no service starts. The directory stays in the cache; another version of a package gets a new one.
+# nothing, so no service starts. The directory stays in the cache. If the version of a package changes, the script creates a new directory.
 set -euo pipefail
 
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}

@@ -12,14 +12,14 @@
 #   --at PATH       show the directory of the last --ro or --rw as PATH
 #   --dir PATH      the guest's working directory (default: the current directory)
 #   --bare          show only /usr and the directories of --ro and --rw. With --at and
-#                   --dir the guest sees no name of the host and none of its paths, and
+#                   --dir the guest sees neither the name nor any path of the host, and
 #                   equal jobs take equal time
 #   --confine       with --bare: COMMAND is not trusted. Root in a guest can mount the whole
 #                   host by hostfs, so run the guest in namespaces (bubblewrap) that contain
 #                   only /usr, --ro and --rw, and no network. If namespaces cannot be created,
 #                   fail, unless HPCC_CONFINE=off
-#   --confine-if-possible  the same, but if namespaces cannot be created, print a note and
-#                   run without them
+#   --confine-if-possible  like --confine, but if namespaces cannot be created, print a
+#                   note and run without them
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --seed N        seed of its random numbers (1)

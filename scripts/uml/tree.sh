@@ -45,8 +45,8 @@ installed_versions()
 	done | sort -V
 }
 
-# Print the kernel version of the Debian release if its source is installed, else the
-# newest version whose source is installed, else that of the release.
+# Print a kernel version: that of the Debian release if its source is installed, else the newest
+# version whose source is installed, else that of the Debian release.
 default_version()
 {
 	local version

@@ -42,8 +42,8 @@ done < /mnt/job/mounts
 # Let TCP use most of the memory: a guest needs it for packets only.
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem
-# Packets between interfaces wait in one queue of the CPU. The default, 1000, is for one host and drops
-# packets of hundreds.
+# Packets between interfaces wait in one queue of the CPU. The default
+# limit, 1000 packets, is enough for one host, but not for hundreds of hosts in this kernel.
 echo 1000000 > /proc/sys/net/core/netdev_max_backlog
 # On a busy host a virtual CPU may not run for a long time, which is not a lockup.
 [ ! -e /proc/sys/kernel/watchdog_thresh ] || echo 30 > /proc/sys/kernel/watchdog_thresh

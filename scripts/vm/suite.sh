@@ -51,8 +51,8 @@ run_script()
 	return "$status"
 }
 
-# Unload our modules. Set tcp_max_orphans to 0 meanwhile: then TCP closes each orphaned connection
-# when its next timer expires.
+# Unload our modules. While tcp_max_orphans is 0, TCP closes each orphaned connection when its next
+# timer expires, so that the connection no longer uses our module.
 clean_up()
 {
 	local name room began=$SECONDS
@@ -60,7 +60,7 @@ clean_up()
 	read -r room < /proc/sys/net/ipv4/tcp_max_orphans
 	echo 0 > /proc/sys/net/ipv4/tcp_max_orphans
 	ip -all netns del
-	# /proc/modules lists the newest module first. No module needs a newer one.
+	# /proc/modules lists the newest module first. No module depends on a newer module.
 	sed -nE 's/^(((tcp|sch)_)?(hpcc|ldcp)[^ ]*) .*/\1/p' /proc/modules | while read -r name; do
 		wait_for "$UNLOAD_S" rmmod "$name" 2> /dev/null ||
 			echo "Bail out! $name is still in use: $(cat "/sys/module/$name/refcnt")"

@@ -21,7 +21,7 @@ cleanup()
 	[ -z "$LOG" ] || rm -f "$LOG"
 }
 
-# The directory of the kernel's source that tests need; the guest sees only this one.
+# The directory of the kernel's source that tests need. The guest sees only this part of the source.
 TDC=tools/testing/selftests/tc-testing
 
 # boot SCRIPT...: boot a machine and run the scripts in it, until it has run all or dies.

@@ -118,13 +118,13 @@ def test_usage():
     """A wrong command line is rejected with one line, which lists what is allowed."""
     ns = Netns()
     for line, output in (("x", "x: export shows all flows, and has no filter"),
-                       ("--flows=0", "--flows 0: it is 1 to 1000"),
-                       ("--flows=1001", "--flows 1001: it is 1 to 1000"),
+                       ("--flows=0", "--flows 0: it has to be from 1 to 1000"),
+                       ("--flows=1001", "--flows 1001: it has to be from 1 to 1000"),
                        ("--flows=1.5", "--flows 1.5: it has to be a whole number"),
                        ("--names", "--names: needs --flows"),
                        ("-t x -l 127.0.0.1:1", "--textfile and --listen: choose one"),
                        ("-t x --host=h", "--host: needs --listen"),
-                       ("--not", "--not: there are --flows, --host=VALUE, --listen=VALUE, --names, --textfile=VALUE"),
+                       ("--not", "--not: use one of --flows, --host=VALUE, --listen=VALUE, --names, --textfile=VALUE"),
                        *((f"--listen={word}", f"--listen {word}: write ADDR:PORT or [ADDR]:PORT") for word in
                          (":80", "127.0.0.1", "[::1]", "::1", "localhost:80", "127.0.0.1:0", "127.0.0.1:65536"))):
         expect(line, run(ns, "export", *line.split(), status=USAGE), f"hpccmon export: {output}\n")

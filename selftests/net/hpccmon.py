@@ -93,34 +93,34 @@ def test_usage():
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, output in (("", ': no command given; "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, export, flow, link, path, plot, record, route, top"),
-                       ("flow --not", " flow: --not: there are --json, --names"),
-                       ("flow -x", " flow: -x: there are --json, --names"),
-                       ("flow -xj", " flow: -x: there are --json, --names"),
+                       ("flows", ": no command flows; use one of events, export, flow, link, path, plot, record, route, top"),
+                       ("flow --not", " flow: --not: use one of --json, --names"),
+                       ("flow -x", " flow: -x: use one of --json, --names"),
+                       ("flow -xj", " flow: -x: use one of --json, --names"),
                        ("flow --json=1", " flow: --json takes no value"),
-                       ("flow -:", " flow: -:: there are --json, --names"),
+                       ("flow -:", " flow: -:: use one of --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
                        ("flow :1 :2 :3", " flow: :3: too many arguments: a flow has one local end and one peer"),
                        ("events -c", " events: -c needs a value"),
-                       ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
+                       ("events -c 0", " events: --count 0: it has to be from 1 to 1000000000"),
                        ("events -c 1.5", " events: --count 1.5: it has to be a whole number"),
-                       ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
+                       ("events --count=5x", " events: --count 5x: it has to be from 1 to 1000000000"),
                        ("plot", ' plot: no file given; "hpccmon record" writes such files'),
                        ("plot x.svg", " plot: x.svg is the recording itself; select another file with --output=FILE"),
                        ("record", " record: no output file given; --output=FILE, or - for standard output"),
-                       ("record -o x -b 3", " record: --buffer 3: it is 4 to 1048576"),
+                       ("record -o x -b 3", " record: --buffer 3: it has to be from 4 to 1048576"),
                        ("record -o x -b 4.5", " record: --buffer 4.5: it has to be a whole number"),
-                       ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
-                       ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
+                       ("record -o x -d 0", " record: --delay 0: it has to be from 0.001 to 3600"),
+                       ("top --sort=Q --once", " top: --sort Q: use one of LOCAL, PEER, MODE, W, R, T, U, "
                         "HOP, u', QUEUE, STAGE, WHY"),
-                       ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
+                       ("top --delay=0", " top: --delay 0: it has to be from 0.1 to 60"),
                        ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: the maximum length is 63 characters"),
                        ("path", " path: write one host, a name or an address"),
                        ("path a b", " path: write one host, a name or an address"),
-                       ("path --port 0 a", " path: --port 0: it is 1 to 65535"),
-                       ("path --port=65536 a", " path: --port 65536: it is 1 to 65535"),
-                       ("path --port=-5 a", " path: --port -5: it is 1 to 65535"),
-                       ("path --port= a", " path: --port : it is 1 to 65535"),
+                       ("path --port 0 a", " path: --port 0: it has to be from 1 to 65535"),
+                       ("path --port=65536 a", " path: --port 65536: it has to be from 1 to 65535"),
+                       ("path --port=-5 a", " path: --port -5: it has to be from 1 to 65535"),
+                       ("path --port= a", " path: --port : it has to be from 1 to 65535"),
                        ("top", " top: it needs a terminal; --once and --json do not")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{output}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
@@ -663,24 +663,24 @@ def test_tables():
 def test_wrong_entries():
     """A wrong entry gives status 2 and the reason; nothing changes, even if other lines of the file are valid."""
     ns = Netns()
-    verbs = "there are show, set, del, flush, load; load takes a file"
+    verbs = "use one of show, set, del, flush, load; load needs a file"
     for line, what in (("link x", f"x: {verbs}"), ("link show 1", f"show ...: {verbs}"), ("link flush 1", f"flush ...: {verbs}"),
                        ("link load", f"load: {verbs}"), ("link flush --json", "only show accepts --json"),
                        ("link del node 1 port 2 rate 1gbit", "rate is not allowed here"), ("link del node 1", "which port?")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon {line.split()[0]}: {what}\n")
     expect("no file", run(ns, "link", "load", "/none", status=NOTHING), "hpccmon link: /none: No such file or directory\n")
     right = {"link": "node 5 port 5 rate 1gbit", "route": "prefix fd01::/16 where sender"}
-    wrong = [*[("link", f"node 1 port 1 rate {bad}", f"rate {bad}: it is 1kbit to 10tbit") for bad in (
+    wrong = [*[("link", f"node 1 port 1 rate {bad}", f"rate {bad}: it has to be from 1kbit to 10tbit") for bad in (
                  "999", "0", "-1", "x", "1gb", "1gbitx", "1.5gbit", "11tbit", "99999999999999tbit", "18446744073709551616", "0x10")],
-             *[("link", f"node 1 port 1 rate 1gbit unit {bad}", f"unit {bad}: it is 1 to 65535") for bad in ("0", "65536", "1kbit")],
-             ("link", "node 16777215", "node 16777215: it is 0 to 16777214"), ("link", "port 65535", "port 65535: it is 0 to 65534"),
+             *[("link", f"node 1 port 1 rate 1gbit unit {bad}", f"unit {bad}: it has to be from 1 to 65535") for bad in ("0", "65536", "1kbit")],
+             ("link", "node 16777215", "node 16777215: it has to be from 0 to 16777214"), ("link", "port 65535", "port 65535: it has to be from 0 to 65534"),
              ("link", "node 1 port 2", "which rate?"), ("link", "rate 1gbit port 1", "which node?"), ("link", "node", "node needs a value"),
              ("link", "node 1 node 2", "node is given twice"), ("link", "node 1 rat 5", "rat is not allowed here"),
              ("link", "node 1 port 1 rate 1gbit unit 1 node 1", "node is given twice"),
-             *[("route", f"prefix {bad}", f"prefix {bad}: it is ADDRESS/BITS") for bad in (
+             *[("route", f"prefix {bad}", f"prefix {bad}: it has to be ADDRESS/BITS") for bad in (
                  "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "fd00:::/3", "/8", "f" * 80, "::/-1")],
-             ("route", "where x", "where x: there are sender, receiver"), ("route", "where 2", "where 2: there are sender, receiver"),
-             ("route", "carrier 5", "carrier 5: there are tcp, ioam, int, ifa, csig")]
+             ("route", "where x", "where x: use one of sender, receiver"), ("route", "where 2", "where 2: use one of sender, receiver"),
+             ("route", "carrier 5", "carrier 5: use one of tcp, ioam, int, ifa, csig")]
     for table, line, what in wrong:
         expect(line, run(ns, table, "set", "--", *line.split(), status=USAGE), f"hpccmon {table}: {what}\n")
         output = load_lines(ns, table, right[table], "# x", line, status=USAGE)

@@ -159,13 +159,13 @@ static void wrong_value(const struct value *value, const char *word)
 	const char *const *name;
 
 	if (!value->bytes)
-		usage("%s%s %s: it is ADDRESS/BITS", place, value->name, word);
+		usage("%s%s %s: it has to be ADDRESS/BITS", place, value->name, word);
 	if (!value->words)
-		usage("%s%s %s: it is %s to %s", place, value->name, word,
+		usage("%s%s %s: it has to be from %s to %s", place, value->name, word,
 		      number_text(value, value->min, low), number_text(value, value->max, high));
 	for (name = value->words; *name; name++)
 		strcat(strcat(known, *known ? ", " : ""), *name);
-	usage("%s%s %s: there are %s", place, value->name, word, known);
+	usage("%s%s %s: use one of %s", place, value->name, word, known);
 }
 
 static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
@@ -340,7 +340,7 @@ static int cmd_table(const struct table *table, int argc, char **argv)
 		mnl_attr_put(nlh, HPCC_A_TABLE_REPLACE, 0, NULL);
 		nlh = nr ? put_file(nlh, table, *argv) : nlh;
 	} else {
-		usage("%s%s: there are %s; load takes a file", verb, nr ? " ..." : "", verbs);
+		usage("%s%s: use one of %s; load needs a file", verb, nr ? " ..." : "", verbs);
 	}
 	send_request(nlh, NULL, NULL);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record: flows by cookie; the record of an ACK has no other name of its flow. */
+/* hpccmon record: flows by cookie; the record of an ACK identifies its flow only by the cookie. */
 #include <stdlib.h>
 
 #include "record.h"

@@ -89,7 +89,7 @@ static const struct command commands[] = {
 	  HELP_FLOWS },
 	{ "route", cmd_route, "[--json] [show] | set prefix PREFIX [where WHERE] "
 	  "[carrier CARRIER] | del prefix PREFIX | flush | load FILE",
-	  "show or set who computes W and what carries telemetry, per prefix of peers",
+	  "show or set the end that computes W, and the carrier, per prefix of peers",
 	  HELP_TABLE
 	  "\twhere WHERE           sender or receiver (default: net.hpcc.where)\n"
 	  "\tcarrier CARRIER       tcp, ioam, int, ifa or csig (default: net.hpcc.carrier)\n" },
@@ -227,7 +227,7 @@ static const struct command *find(const char *name)
 			return &commands[i];
 		strcat(strcat(known, i ? ", " : ""), commands[i].name);
 	}
-	usage("no command %s; there are %s", name, known);
+	usage("no command %s; use one of %s", name, known);
 }
 
 int main(int argc, char **argv)

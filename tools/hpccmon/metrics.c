@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon export: data of the kernel in Prometheus' text format, version 0.0.4: counters of the
- * namespace, distributions over its flows, and series of single flows. The number of series is
- * limited, however many flows there are.
+ * namespace, distributions over its flows, and series of single flows. The number of series
+ * does not grow without limit with the number of flows.
  */
 #include <inttypes.h>
 #include <math.h>

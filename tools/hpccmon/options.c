@@ -26,7 +26,7 @@ int next_option(int argc, char **argv, const char *letters, const struct option 
 		if (options->has_arg == required_argument)
 			strcat(known, "=VALUE");
 	}
-	usage("%s: there are %s", optopt ? letter : argv[optind - 1], known);
+	usage("%s: use one of %s", optopt ? letter : argv[optind - 1], known);
 }
 
 double number_option(const char *name, double min, double max)
@@ -36,7 +36,7 @@ double number_option(const char *name, double min, double max)
 
 	number = strtod(optarg, &end);
 	if (end == optarg || *end || !(number >= min && number <= max))
-		usage("%s %s: it is %.10g to %.10g", name, optarg, min, max);
+		usage("%s %s: it has to be from %.10g to %.10g", name, optarg, min, max);
 	return number;
 }
 

@@ -312,7 +312,7 @@ static void take_sort(struct table *table)
 	char known[128];
 
 	if (!table_sort_by(table, optarg))
-		usage("--sort %s: there are %s", optarg, table_columns(known));
+		usage("--sort %s: use one of %s", optarg, table_columns(known));
 }
 
 int cmd_top(int argc, char **argv)

@@ -9,7 +9,7 @@
  * So there are few calls per flow and per megabyte: senders keep a large buffer filled, receivers
  * wait for a large SO_RCVLOWAT and then discard the data, and one message reads all ports of a
  * switch. A failed call costs 1 us of virtual time, in which nothing else runs: 32 packets at 400
- * Gb/s. So no call is repeated until EAGAIN.
+ * Gb/s. So we never repeat a call until it fails with EAGAIN.
  *
  * A flow writes its first bytes at its start time. It completes when the receiver has all bytes.
  *
@@ -56,7 +56,7 @@
 /* Time from the last handshake to time zero, in which its packets leave the queues. */
 #define SETTLE_NS	1000000ULL
 
-/* Timers are precise if a timer of 1 us takes less than this. On a busy host some take longer. */
+/* Timers are precise if a timer of 1 us takes less than this. On a busy host some timers take longer. */
 #define PRECISE_NS	500000ULL
 #define TIMER_TRIES	20
 
@@ -265,8 +265,8 @@ static bool wait_and_serve(void)
 	return tick;
 }
 
-/* After boot, timers are as coarse as the tick until the first tick. Handshakes have already waited
- * for the first tick.
+/* Until the first tick after boot, timers have the resolution of the tick. If there were handshakes,
+ * the first tick has passed already.
  */
 static void wait_for_timers(void)
 {

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a scenario is: its keys, units, topology and workload."""
+"""The parts of a scenario: its keys, units, topology and workload."""

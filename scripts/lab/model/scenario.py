@@ -190,7 +190,7 @@ def _check_tables(data):
 
 
 def _set(data, assignment):
-    """Apply one --set section.key=value; flow.key sets the key of all flows, flow.N.key that of one."""
+    """Apply one --set section.key=value; flow.key sets the key of all flows, flow.N.key sets the key of flow N."""
     match = re.fullmatch(r"([-A-Za-z_0-9.]+)=(.*)", assignment, re.S)
     if not match:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value")

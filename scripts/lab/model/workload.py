@@ -84,7 +84,7 @@ class Sizes:
 
 @dataclass
 class Groups:
-    """Senders and receivers as numbers of hosts, and the payload of a load of 1 in bit/s."""
+    """Senders and receivers as numbers of hosts, and the rate of payload in bit/s at a load of 1."""
     senders: list
     receivers: list
     total_bps: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Common parts of all commands: one-line errors, JSON files, and how a command ends."""
+"""Common parts of all commands: error messages of one line, JSON files, and exit statuses."""
 
 import argparse
 import json

@@ -22,7 +22,7 @@ HEADER = TOP / "include/uapi/linux/hpcc.h"
 VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
                     re.M)[1]
 PERCENTILES = (50, 95, 99)
-# Upper ends of the classes of flow sizes in bytes, those of published results of HPCC.
+# Upper ends of the classes of flow sizes in bytes, as in the published results of HPCC.
 SIZES = (1000, 3000, 10000, 30000, 100000, 300000, 1000000)
 # Fairness is computed over spans of this length. A span is ignored if the sampling makes
 # it longer by more than the tolerance.
@@ -118,7 +118,7 @@ class Records:
         return len(self.flows) <= FLOWS_DRAWN
 
     def received(self, flow, index):
-        """Bytes of a flow that had arrived at the time of a sample; the last columns are those of the flows."""
+        """Bytes of a flow that had arrived at the time of a sample; the last columns of a sample belong to the flows."""
         values = self.samples[index]["values"]
         return values[len(values) - len(self.flows) + flow.id]
 

@@ -275,8 +275,8 @@ class Host:
 
 
 def _watch(process, name, progress):
-    """Read the output of a run and show its progress. Return the last other lines, for errors; a guest may
-    print any number of lines.
+    """Read the output of a run and show its progress. Return the last lines without progress, for errors; a
+    guest may print any number of lines.
     """
     kept = collections.deque(maxlen=KEPT_LINES)
     for line in iter(lambda: process.stdout.readline(LINE_MAX), ""):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a scenario sets up: sysctls, networks and traffic."""
+"""Preparation of a scenario: sysctls, network and traffic."""

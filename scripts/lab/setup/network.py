@@ -168,7 +168,7 @@ class Network:
         return sorted(found, key=lambda change: change[0])
 
     def _change(self, event, node, peer):
-        """The change at one end of the link. "up" also restores what the kernel removed when the link failed."""
+        """The change at one end of the link. "up" also restores the entries that the kernel removed when the link failed."""
         name = ifname(node, peer)
         if event["rate"] is not None:
             parent = "1:1" if not is_host(node) and self._netem(peer) else "root"

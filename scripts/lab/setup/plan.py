@@ -31,7 +31,7 @@ class Plan:
         self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
 
     def _allowed(self):
-        """Allow the congestion control of programs to all users; a namespace accepts no other one as its default.
+        """Allow the congestion control of programs to all users; otherwise a namespace does not accept it as its default.
         Return the lines that add it to the list, and the command that restores the list at the end.
         """
         if not self.scenario.runs:

@@ -67,8 +67,8 @@ class Traffic:
         return len(self.scenario.flows) <= FLOWS_DRAWN
 
     def _programs(self):
-        """The lines of programs, which write below FILES. Those of the scenario come first: results refer to them by
-        number.
+        """The lines of programs, which write below FILES. The programs of the scenario come first,
+        because results refer to them by number.
         """
         def command(run):
             return re.sub(ADDRESS, lambda match: self.topology.address(match[1]), run.command)

@@ -219,7 +219,7 @@ def _own_scales(panels, highest):
 
 
 def _over_time(firsts, series, name, title, about, key, value, label, how, unit, scale, most=math.inf):
-    """A panel for each congestion control. The time axis ends early if one takes far longer than the others."""
+    """A panel for each congestion control. The time axis ends early if one congestion control takes far longer than the others."""
     ends = sorted(_end_us(result, series[result["cc"]]) for result in firsts)
     x_top = ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
     x_unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)
@@ -262,7 +262,7 @@ def queue(firsts, series):
 
 
 def rate(firsts, series):
-    """Rates over time: of flows if there are few, else of ports."""
+    """Rates over time: the rates of flows if there are few flows, else the rates of ports."""
     most = max(port["rate_bps"] for result in firsts for port in result["ports"])
     unit, scale = ("Gb/s", 10**9) if most >= 10**9 else ("Mb/s", 10**6)
     few = [series[result["cc"]]["flows"] for result in firsts]

@@ -74,7 +74,7 @@ class Case:
 
 @dataclass
 class Comparison:
-    """A figure of some runs whose limit depends on that of other runs of the same bench. The medians of the runs
+    """A figure of some runs. Its limit depends on the same figure of other runs of the bench. The medians of the runs
     are compared.
     """
     name: str
@@ -88,13 +88,13 @@ class Comparison:
         value, other = median(self.value, runs), median(self.value, others)
         own = Figure(self.name, self.value, self.unit, self.most and self.most(other),
                      self.least and self.least(other))
-        return [self.name, f"{own.target()} (beside {self.unit(other)})", own.show(value),
+        return [self.name, f"{own.target()} (reference {self.unit(other)})", own.show(value),
                 own.verdict(value)]
 
 
 @dataclass
 class Pair:
-    """A scenario that runs with two sets of settings; runs with the first are compared with the others."""
+    """A scenario that runs with two sets of settings. Runs with the first set are compared with runs with the second set."""
     title: str
     file: str
     settings: list              # common to all runs
@@ -228,7 +228,7 @@ class Bench:
         """A summary: targets met and missed, seed, and kernels. verdicts: index of the column of verdicts."""
         met, missed = (sum(row[verdicts] == word for row in rows) for word in ("met", "missed"))
         return (f"{met} targets met, {missed} missed; seed {self.args.seed}; {self.kernels()}. "
-                "Figures of the measurement window unless they say whole run.")
+                "Figures cover the measurement window, if they do not cover the whole run.")
 
     def kernels(self):
         """The kernels of all runs."""

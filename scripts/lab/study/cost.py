@@ -25,7 +25,7 @@ class Profile:
             kind, *words = line.split()
             if kind == "function":
                 name, module, role, insns, calls = words
-                # Count the parts into which the compiler split a function as one.
+                # If the compiler has split a function into parts, count the parts as one function.
                 key = name.split(".")[0], module, role
                 self.insns[key] += int(insns)
                 if "." not in name or name.split(".")[1] in ("isra", "constprop"):
@@ -79,7 +79,7 @@ def is_ours(module):
 
 def plain_ack(acks, part):
     """Mean number of our instructions per ACK without telemetry. These are the cheapest ACKs:
-    the fraction @part of all ACKs. None if there are almost none."""
+    the fraction @part of all ACKs. None if there are almost no such ACKs."""
     left = whole = part * sum(count for _, count in acks)
     if part < 0.02 or not whole:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The grid of runs of a paper: workload x load x variant x seed, from a TOML file.
 
-A variant is a congestion control and its settings. One cell of the grid is one
-hpcc-lab run, into a directory of its own.
+A variant is a congestion control and its settings. A cell of the grid is one
+run of hpcc-lab, with its own directory.
 """
 
 import hashlib
@@ -250,7 +250,7 @@ def _check_part(variant, known, what):
     """Check that the grid has the workloads or loads to which a variant is restricted."""
     for item in variant[what] or []:
         if item not in known:
-            raise ScenarioError(f"variant {variant['name']}: {what}: {item!r} is none of the grid's: "
+            raise ScenarioError(f"variant {variant['name']}: {what}: {item!r} is not in the grid, which has "
                                 + ", ".join(map(str, known)))
 
 

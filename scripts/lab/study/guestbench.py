@@ -172,7 +172,7 @@ class Hosts:
 
     def counters(self):
         """Counters of the hosts. data, acks: packets that h2 and h1 received, with their bytes.
-        sender_packets, segments: what h1 sent. hpcc_: counters of /proc/net/hpcc."""
+        sender_packets, segments: packets and segments that h1 sent. hpcc_: counters of /proc/net/hpcc."""
         found = collections.Counter()
         for host, name in ((self.h2, "data"), (self.h1, "acks")):
             words = host.read("/proc/net/dev").split("eth0:")[1].split()
@@ -221,8 +221,8 @@ class Load:
             thread.start()
 
     def received(self):
-        """Bytes that arrived on all connections. If connections share a thread, only bytes that were
-        read count: one getsockopt() for each would take longer than the rest of a snapshot."""
+        """Bytes that arrived on all connections. If connections share a thread, count only
+        bytes that were read: a getsockopt() for each connection would take longer than the rest of a snapshot."""
         if self.shared:
             return self.got.total()
         return sum(struct.unpack_from("<Q", server.getsockopt(

@@ -104,7 +104,7 @@ def by_size(found):
 
 
 def waits_us(found):
-    """Percentiles of the waiting times of short flows: those of ns-3, and ours."""
+    """Percentiles of the waiting times of short flows, in ns-3 and here."""
     short = [f for f in found if f["bytes"] <= SHORT]
     return [[max(t, 0) / 1000 for t in _percentiles(f[who][0] - f[who][1] for f in short)]
             for who in ("ns3", "ours")] if short else None

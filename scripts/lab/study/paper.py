@@ -27,7 +27,7 @@ from .grid import TOP
 PERCENTILES = results.PERCENTILES
 # Upper ends of the classes of flow sizes; the class of the longest flows is last.
 SIZES = (*results.SIZES, math.inf)
-# Least number of flows for a percentile, so that one of them is above it.
+# Minimum number of flows for a percentile: at least one flow is above the percentile.
 FLOWS_MIN = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
 # Number of digits of a commit's hash in the report.
 COMMIT = 12
@@ -38,7 +38,7 @@ SAME = 1.02
 LOSSES = 25
 # Flows with more bytes than this are long.
 LONG = 300000
-# Text of a cell without a value; docutils must not take it for markup.
+# Text of a cell without a value; docutils must not interpret it as markup.
 NONE = "–"
 # Slowdown of a flow that did not end, and the text for this slowdown.
 NEVER = math.inf
@@ -55,7 +55,7 @@ def write_guest(path, kernels):
     Path(path).write_text("".join(f"{kernel.tree} {kernel.tools}\n" for kernel in kernels), encoding="utf-8")
 
 
-# ---- what was measured
+# ---- measurements
 
 class Ports:
     """Switch ports of one class in the runs of a cell."""

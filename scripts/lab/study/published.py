@@ -3,8 +3,8 @@
 
 published/fct_slowdown.csv has values that we read from the plots on the authors' result site, with an
 error of at most 0.5 %. The sizes in that file are the deciles of the flow sizes. In the authors' analysis
-a point covers the 5 % of the flows with this size or the next smaller sizes, a flow ends when the sender
-has the last ACK, and a slowdown below 1 counts as 1.
+a point covers the 5 % of the flows whose sizes are equal to its size or just below. A flow ends when the
+sender has the last ACK. A slowdown below 1 counts as 1.
 """
 
 import bisect
