@@ -2,9 +2,9 @@
 /*
  * hpccmon events: print events of flows immediately.
  *
- * The output shows two kinds of missing events. "missed": the kernel reports only a few events per
- * flow and second, and then the number of events that it did not report. "lost": the kernel drops
- * events if we read slowly and our socket is full.
+ * The output shows two kinds of missing events. Events are "missed" because the kernel reports only
+ * a few events per flow and second; the next event of the flow contains their number. Events are
+ * "lost" if we read slowly: the kernel drops events while our socket is full.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -82,7 +82,7 @@ static bool is_classic(const struct flow *flow)
 	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
 }
 
-/* Flows that fell back come first, then the oldest flows: scrapes select the same flows. */
+/* Flows that fell back come first, then the oldest flows: so each scrape selects the same flows. */
 static bool is_better(const struct flow *a, const struct flow *b)
 {
 	if (is_classic(a) != is_classic(b))

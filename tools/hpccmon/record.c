@@ -47,7 +47,7 @@ struct recorder {
 	uint64_t	lines;
 	uint64_t	live;		/* number of flows in the last read */
 	uint64_t	looks;
-	uint64_t	late;		/* reads that were skipped, because it was too late */
+	uint64_t	late;		/* skipped reads: an earlier read took too long */
 };
 
 static double seconds(clockid_t clock)

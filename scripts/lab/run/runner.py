@@ -73,7 +73,7 @@ class Run:
 
 
 class Progress:
-    """A progress line that is updated in place on a terminal; elsewhere a new line every 30 s."""
+    """A progress line, which is updated in place on a terminal. Without a terminal print a new line every 30 s."""
 
     def __init__(self):
         self.lock = threading.Lock()

@@ -131,7 +131,7 @@ def slowdown(results):
     log = highest > LOG_FROM
     return Figure(
         "slowdown", "FCT slowdown by size",
-        "Completion time divided by that of the flow alone on the idle network: percentiles for each class "
+        "Completion time divided by the completion time on the idle network: percentiles for each class "
         "of sizes."
         + (" Mean over the seeds, with its 95 % confidence interval." if repeated else ""),
         "flow size up to, bytes", "FCT slowdown", panels, ticks=[_size_name(end) for end in ends], dots=True,

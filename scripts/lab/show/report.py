@@ -247,7 +247,7 @@ def _slowdown_table(runs):
         return ""
     seeds = " Means over the seeds, with half the 95 % confidence interval." if \
         len(runs) > len(groups(runs)) else ""
-    return ("<h2>FCT slowdown</h2><p>Completion time divided by that of the flow alone on the idle network: "
+    return ("<h2>FCT slowdown</h2><p>Completion time divided by the completion time on the idle network: "
             f"p50, p95, p99 by size.{seeds}</p>"
             + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in ["cc", *rows[0][1:]]), rows[1:]))
 

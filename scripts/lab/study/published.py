@@ -39,7 +39,7 @@ def quantile(sizes, percent):
 
 
 def classes(sizes):
-    """The sizes that each point covers: more than the first, at most the second number of bytes."""
+    """Return a pair of sizes for each point: it covers flows with more bytes than the first, and at most the second."""
     return [(quantile(sizes, percent - STEP), quantile(sizes, percent)) for percent in DECILES]
 
 
