@@ -18,7 +18,7 @@ import re
 import sys
 from pathlib import Path
 
-# Rooms of a folder, lowest first. Files of the folder itself may use all of them.
+# Rooms of a folder, lowest first. Files that are in no room may use all rooms.
 ROOMS = {
     "include/hpcc": ("wire", "law", "carrier"),
     "kmod/hpcc": ("netns", "flow", "packet", "telemetry", "carrier", "control", "hook", "observe"),

@@ -19,7 +19,7 @@ echo 1000000 > /proc/sys/net/core/netdev_max_backlog
 
 stty -opost < /dev/console
 if [ -e /mnt/interactive ]; then
-	# The host's terminal echoes already.
+	# Do not echo the input here: the host's terminal echoes it.
 	stty -echo < /dev/console
 	# Let run.sh send input now: the kernel ignores input that arrives before it opens its console.
 	{ rm /mnt/interactive; /bin/bash /mnt/main; } < /dev/console

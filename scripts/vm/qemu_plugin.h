@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of QEMU's qemu-plugin.h that count.c uses. No package of Debian 12 contains that file. All
- * of it is the same from QEMU 7.2 on.
+ * The part of QEMU's qemu-plugin.h that count.c uses. No package of Debian 12 contains that file.
+ * This part has not changed since QEMU 7.2.
  */
 #ifndef _QEMU_PLUGIN_H
 #define _QEMU_PLUGIN_H

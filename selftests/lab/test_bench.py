@@ -57,8 +57,8 @@ class Bench(unittest.TestCase):
         this, other = (case.title for case in pair.cases())
         self.assertEqual([case.settings for case in pair.cases()], [["a=1", "b=1"], ["a=1", "b=2"]])
         self.assertEqual(pair.rows({this: 7, other: 3}), [
-            ["one", "queue", "<= 6 (beside 3)", "7", "missed"],
-            ["one", "used", ">= 2 (beside 3)", "7", "met"],
+            ["one", "queue", "<= 6 (reference 3)", "7", "missed"],
+            ["one", "used", ">= 2 (reference 3)", "7", "met"],
             ["one", "alone", "<= 5", "7", "missed"]])
         self.assertEqual(pair.rows({this: "broken", other: 3})[0][-1], "missed")
 
@@ -69,7 +69,7 @@ class Bench(unittest.TestCase):
             [bench.Figure("alone", lambda run: run, str, most=5)], seeds=3)
         self.assertEqual([case.more_seed for case in pair.cases()], [0, 1, 2, 0, 1, 2])
         done = dict(zip((case.title for case in pair.cases()), (9, 2, 4, 1, 3, 30)))
-        self.assertEqual(pair.rows(done), [["one", "queue", "<= 6 (beside 3)", "4", "met"],
+        self.assertEqual(pair.rows(done), [["one", "queue", "<= 6 (reference 3)", "4", "met"],
                                            ["one", "alone", "<= 5", "4", "met"]])
 
     def test_random_phases(self):

@@ -95,7 +95,7 @@ static void tell_lost(struct listener *listener, uint64_t lost)
 		json_object_object_add(object, "lost", json_object_new_uint64(lost));
 		json_line(object);
 	} else {
-		printf("%" PRIu64 " events lost, because they arrived faster than hpccmon could read them\n", lost);
+		printf("%" PRIu64 " events lost, because hpccmon reads too slowly\n", lost);
 	}
 	end_output();
 }

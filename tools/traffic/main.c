@@ -56,7 +56,7 @@
 /* Time from the last handshake to time zero, in which its packets leave the queues. */
 #define SETTLE_NS	1000000ULL
 
-/* Timers are precise if a timer of 1 us takes less than this. On a busy host some timers take longer. */
+/* Timers are precise if a timer of 1 us takes less than this. On a busy host some take longer. */
 #define PRECISE_NS	500000ULL
 #define TIMER_TRIES	20
 
@@ -265,8 +265,8 @@ static bool wait_and_serve(void)
 	return tick;
 }
 
-/* Until the first tick after boot, timers have the resolution of the tick. If there were handshakes,
- * the first tick has passed already.
+/* Until the first tick after boot, timers have the resolution of the tick. After handshakes the
+ * first tick has already passed.
  */
 static void wait_for_timers(void)
 {

@@ -291,7 +291,7 @@ def port_tables(grid, found):
 # ---- comparison with peers
 
 def _apart(ours, theirs):
-    """Whether the first value is worse by more than the factor SAME, and by more than the sum of both intervals."""
+    """Whether the first value exceeds the second by more than the factor SAME, and by more than the sum of both intervals."""
     reach = (ours[1] or 0) + (theirs[1] or 0)
     return ours[0] > theirs[0] * SAME and ours[0] - theirs[0] > reach
 
