@@ -102,7 +102,7 @@ class Pair:
     other: list
     comparisons: list
     figures: list = field(default_factory=list)     # Figures of the runs with the first settings
-    seeds: int = 1              # runs with each settings, the first with the seed of the bench
+    seeds: int = 1              # number of runs with each set of settings; the first run has the seed of the bench
 
     def cases(self):
         """The cases for Bench.run(): first those with the first settings, then the others."""

@@ -140,7 +140,7 @@ def text(found):
     if waits:
         lines.append(f"{'<= 3 KB, us waited':<22}{'':>6}  {three(waits[0]):<18}{three(waits[1]):<18}")
     missed = misses(table)
-    lines += ["", f"not judged: percentiles with fewer than {FEW} flows above them",
+    lines += ["", f"percentiles with fewer than {FEW} flows above them do not count",
               "within the goal of 10 % for each size and 5 % for all" if not missed else
               "beyond the goal: " + ", ".join(f"{_size(size)} p{percent} x{ratio:.2f}"
                                               for size, percent, ratio in missed)]
