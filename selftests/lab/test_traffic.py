@@ -66,7 +66,7 @@ class Refused(unittest.TestCase):
         drawn = {"cdf": "fb_hadoop", "load": "50%", "duration": "100us"}
         incast = {"from": 3, "bytes": "500KB", "load": "2%"}
         self.refused("workload.pool", "pool", workload=drawn | {"connect": "pool"})
-        self.refused("workload.pool", "no other value allows it", workload=drawn | {"pool": 1})
+        self.refused("workload.pool", "must be given if", workload=drawn | {"pool": 1})
         self.refused("workload.incast.from", "too few other hosts", workload=drawn | {"incast": incast | {"from": 4}})
         self.refused("workload.incast.load", "less than 1",
                      workload=drawn | {"incast": incast | {"load": "50%"}})

@@ -78,7 +78,7 @@ all()
 	END
 	chmod 755 "$WORK/scripts/check"
 	OUT=$WORK/out "$WORK/scripts/check-all" "$@" > "$WORK/log" 2>&1 || rc=$?
-	got=$(sed -n '/^kernel /,$p' "$WORK/log" | tail -n +2 | tr -s ' ')
+	got=$(sed -n '/^row /,$p' "$WORK/log" | tail -n +2 | tr -s ' ')
 	verdict "check-all: $name" "status $status and: ${table//$'\n'/, }" "status $rc and: ${got//$'\n'/, }"
 }
 
