@@ -259,7 +259,7 @@ class Report(unittest.TestCase):
         runs[1].summary["cc"] = "other"
         output = report.text(runs)
         self.assertIn("those of the port s0 to h1,", output)
-        self.assertIn("fallbacks 1, of 2 that agreed", output)
+        self.assertIn("fallbacks 1; 2 connections agreed", output)
         self.assertIn("dropped 9 packets between interfaces", output)
         self.assertNotIn("windows", output)
         self.assertNotIn("knonect", output)
