@@ -268,7 +268,7 @@ class Report(unittest.TestCase):
         output = report.text(runs)
         self.assertIn("dctcp: s0 to h0; other: s0 to h1.", output)
         self.assertIn("windows differ in length", output)
-        self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", output)
+        self.assertIn("packets without ECN at a queue of 30 B (knonect) or more", output)
 
     def test_seeds(self):
         """Runs of one name share one row."""

@@ -87,7 +87,7 @@ def _marking_notes(runs):
         marking = run.summary["marking"]
         size = run.scenario.link_of(*run.summary["port"].split(" to "))["buffer"]
         if names and marking and marking["knonect"] < size:
-            yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop these packets at a queue of "
+            yield (f"{' and '.join(names)}: not ECN-capable. The ports drop packets without ECN at a queue of "
                    f"{units.show_bytes(marking['knonect'])} (knonect) or more; the buffer has "
                    f"{units.show_bytes(size)}.")
 
