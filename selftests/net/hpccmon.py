@@ -73,7 +73,7 @@ def test_record_while_the_module_goes():
     output = end(recorder, "record", NOTHING)
     load(ns)
     expect("output, lines", (output, recorded(name)),
-           (f"hpccmon record: {NO_HPCC}; what was recorded is whole\n", []))
+           (f"hpccmon record: {NO_HPCC}; the recording is complete up to this time\n", []))
 
 
 def test_without_requests():
@@ -91,7 +91,7 @@ def test_without_requests():
 def test_usage():
     """A wrong command line is rejected with one line, which lists what is allowed."""
     ns = Netns()
-    bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
+    bad = "is not an end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, output in (("", ': no command given; "hpccmon --help" lists the commands'),
                        ("flows", ": no command flows; use one of events, export, flow, link, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: use one of --json, --names"),
@@ -121,7 +121,7 @@ def test_usage():
                        ("path --port=65536 a", " path: --port 65536: it has to be from 1 to 65535"),
                        ("path --port=-5 a", " path: --port -5: it has to be from 1 to 65535"),
                        ("path --port= a", " path: --port : it has to be from 1 to 65535"),
-                       ("top", " top: it needs a terminal; --once and --json do not")):
+                       ("top", " top: needs a terminal, except with --once and --json")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{output}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
                  "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
@@ -596,7 +596,7 @@ def test_path_by_a_connection():
 
 def test_path_without_hpcc():
     """hpccmon reports a peer that did not agree, and a path without switches."""
-    for cc, what in ("hpcc", "no switch on the way to 10.0.0.2 answered"), \
+    for cc, what in ("hpcc", "no switch on the path to 10.0.0.2 answered"), \
             ("reno", "the peer does not agree to hpcc: it needs tcp_hpcc, and a listener that uses it"):
         pair = Pair(cc=("hpcc", cc))
         pair.listen()

@@ -46,7 +46,7 @@ def test_record():
     acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", output)
     expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
     expect("without", re.findall("^without ACKs: .*", output, re.M), [] if acks else
-           ["without ACKs: the kernel takes no BPF program at a tracepoint"])
+           ["without ACKs: the kernel does not support BPF programs at tracepoints"])
     expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
     if acks:
         # At most 8 segments per round trip carry requests, and a round trip is long on a slow machine.
@@ -214,7 +214,7 @@ def test_plot():
     expect("since when", since in content(f"{folder}/empty.svg"), True)
     for lines, wrong in (([], " contains no sample"),
                          (["x"], f" is not a recording of hpccmon: its first line is not {head}"),
-                         *(([head, line], ", line 2: this is no line of a recording") for line in
+                         *(([head, line], ", line 2: this is not a line of a recording") for line in
                            ("1,2", *(f"{when},{ends}" for when in ("nan", "inf", "-1", "1e18", "1e300"))))):
         write(f"{folder}/bad", *lines)
         expect(f"{lines}", run(ns, "plot", f"{folder}/bad", status=NOTHING), f"hpccmon plot: {folder}/bad{wrong}\n")

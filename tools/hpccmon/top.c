@@ -230,7 +230,7 @@ static void live(struct screen *screen, struct monitor *mon)
 	SCREEN *terminal;
 
 	if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-		usage("top needs a terminal, except with --once and --json");
+		usage("needs a terminal, except with --once and --json");
 	terminal = newterm(NULL, stdout, stdin);
 	if (!terminal)
 		usage("unknown terminal, TERM=%s; --once works without a terminal",
