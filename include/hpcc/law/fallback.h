@@ -170,9 +170,7 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *a, u64 now,
 				     u32 prior_delivered, u32 delivered, u32 lost, u32 snd_una)
 {
-	s64 most = max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
-			 HPCC_LOSS_EXCESS);
-	s64 excess;
+	s64 excess, most;
 	bool busy;
 
 	if (!hpcc_fallback_ends(f, a, prior_delivered))
@@ -188,7 +186,8 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *
 	excess = excess * (1 << HPCC_LOSS_SHIFT) - (delivered - f->delivered);
 	f->total = max_t(s64, f->total + excess, 0);
 	f->excess = max_t(s64, f->excess + excess, 0);
-	if (f->total > most)
+	most = (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT);
+	if (f->total > max_t(s64, most, HPCC_LOSS_EXCESS))
 		f->excess = f->total;
 	else if (busy || f->busy)
 		f->excess = 0;

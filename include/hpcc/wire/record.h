@@ -318,7 +318,8 @@ static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind, u
 			return start;
 		}
 	}
-	*pos = len;
+	if (err == -ENOENT)
+		*pos = len;
 	return err;
 }
 
