@@ -46,59 +46,52 @@ TEST(div_nearest__rounds_half_up)
 	assert_int_equal(hpcc_div_nearest(0, 9), 0);
 }
 
-TEST(params_init__takes_what_is_in_range)
+TEST(params_init__rounds_and_clamps)
 {
-	hpcc_params_init(&p, 8, BYTES(1000), BYTES(10), BYTES(3), ETA, 5);
-	assert_true(p.T == 8);
-	assert_true(p.W_max_q16 == BYTES(1000));
-	assert_true(p.W_min_q16 == BYTES(10));
-	assert_true(p.W_ai_q16 == BYTES(3));
-	assert_int_equal(p.eta_q24, ETA);
-	assert_int_equal(p.max_stage, 5);
-	assert_true(p.inv_T_q63 == 1ULL << 60);
+	const u64 most = HPCC_W_MAX_Q16;
+	const struct {
+		u64 T, W_max, W_min, W_ai;
+		u32 eta, max_stage;
+		struct { u64 T, inv_T, W_max, W_min, W_ai; u32 eta; } want;
+	} cases[] = {
+		{ 8, BYTES(1000), BYTES(10), BYTES(3), ETA, 5,
+		  { 8, 1ULL << 60, BYTES(1000), BYTES(10), BYTES(3), ETA } },
+		/* 2^63 = 3 * 3074457345618258602 + 2 */
+		{ 3, 1, 1, 0, ETA, 5, { 3, 3074457345618258603ULL, 1, 1, 0, ETA } },
+		{ 0, 0, 0, ~0ULL, 0, ~0U, { 1, 1ULL << 63, 1, 1, 1, 1 } },
+		{ ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0U, 0,
+		  { HPCC_T_MAX, 1ULL << 23, most, most, most, HPCC_ONE_Q24 } },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		hpcc_params_init(&p, cases[i].T, cases[i].W_max, cases[i].W_min, cases[i].W_ai,
+				 cases[i].eta, cases[i].max_stage);
+		assert_int_equal(p.T, cases[i].want.T);
+		assert_int_equal(p.inv_T_q63, cases[i].want.inv_T);
+		assert_int_equal(p.W_max_q16, cases[i].want.W_max);
+		assert_int_equal(p.W_min_q16, cases[i].want.W_min);
+		assert_int_equal(p.W_ai_q16, cases[i].want.W_ai);
+		assert_int_equal(p.eta_q24, cases[i].want.eta);
+		assert_int_equal(p.max_stage, cases[i].max_stage);
+	}
 }
 
-TEST(params_init__reciprocal_to_nearest)
+TEST(algo_forget_hop__only_this_hop)
 {
-	/* 2^63 = 3 * 3074457345618258602 + 2 */
-	hpcc_params_init(&p, 3, 1, 1, 0, ETA, 5);
-	assert_true(p.inv_T_q63 == 3074457345618258603ULL);
-}
+	struct hpcc_algo before;
 
-TEST(params_init__clamps)
-{
-	hpcc_params_init(&p, 0, 0, 0, ~0ULL, 0, ~0U);
-	assert_true(p.T == 1 && p.inv_T_q63 == 1ULL << 63);
-	assert_true(p.W_max_q16 == 1 && p.W_min_q16 == 1 && p.W_ai_q16 == 1);
-	assert_int_equal(p.eta_q24, 1);
-	assert_int_equal(p.max_stage, ~0U);
-	hpcc_params_init(&p, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0U, 0);
-	assert_true(p.T == HPCC_T_MAX && p.inv_T_q63 == 1ULL << 23);
-	assert_true(p.W_max_q16 == HPCC_W_MAX_Q16);
-	assert_true(p.W_min_q16 == HPCC_W_MAX_Q16);
-	assert_true(p.W_ai_q16 == HPCC_W_MAX_Q16);
-	assert_int_equal(p.eta_q24, HPCC_ONE_Q24);
-}
-
-TEST(algo_forget_hop__that_one)
-{
 	a.L[0].u_q24 = ONE;
 	a.L[1] = a.L[0];
+	before = copy_of(&a);
+	hpcc_algo_forget_hop(&a, 0);
+	hpcc_algo_forget_hop(&a, HPCC_HOPS_MAX + 1);
+	hpcc_algo_forget_hop(&a, ~0U);
+	assert_equal(&a, &before);
 	hpcc_algo_forget_hop(&a, 1);
 	assert_false(a.L[0].valid);
 	assert_true(a.L[0].u_q24 == 0);
 	assert_true(a.L[1].valid && a.L[1].u_q24 == ONE);
 	assert_true(a.started);
-}
-
-TEST(algo_forget_hop__out_of_range)
-{
-	struct hpcc_algo before = copy_of(&a);
-
-	hpcc_algo_forget_hop(&a, 0);
-	hpcc_algo_forget_hop(&a, HPCC_HOPS_MAX + 1);
-	hpcc_algo_forget_hop(&a, ~0U);
-	assert_equal(&a, &before);
 }
 
 TEST(algo_trim__keeps_the_hops_given)
@@ -115,7 +108,7 @@ TEST(algo_trim__keeps_the_hops_given)
 		assert_int_equal(a.L[i].valid, i < 3);
 }
 
-TEST(algo_trim__a_lost_link_no_longer_rules)
+TEST(algo_trim__ignores_a_lost_link)
 {
 	*s = next(&a, 1, T_NS, T_NS / 2, 0);
 	a.L[1] = (struct hpcc_link){ .valid = true, .u_q24 = 3 * ONE };
@@ -127,6 +120,14 @@ TEST(algo_trim__a_lost_link_no_longer_rules)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
+/* Find the bottleneck at this time, and check since when each link is the bottleneck. */
+static void check_bottleneck(u64 now, u64 first, u64 second)
+{
+	hpcc_find_bottleneck(&a, now);
+	assert_int_equal(a.L[0].bottleneck_since, first);
+	assert_int_equal(a.L[1].bottleneck_since, second);
+}
+
 TEST(find_bottleneck__since_it_is_the_most_loaded)
 {
 	a.L[0].u_q24 = ONE / 2;
@@ -134,33 +135,26 @@ TEST(find_bottleneck__since_it_is_the_most_loaded)
 	a.L[1].u_q24 = ONE;
 	a.L[2] = (struct hpcc_link){ .u_q24 = 2 * ONE };
 	a.end = 3;
-	hpcc_find_bottleneck(&a, 7);
-	assert_true(a.L[0].bottleneck_since == 0 && a.L[1].bottleneck_since == 7 &&
-		    a.L[2].bottleneck_since == 0);
-	hpcc_find_bottleneck(&a, 9);
-	assert_int_equal(a.L[1].bottleneck_since, 7);
+	check_bottleneck(7, 0, 7);
+	assert_int_equal(a.L[2].bottleneck_since, 0);
+	check_bottleneck(9, 0, 7);
 	/* if two links have the same u', the first link is the bottleneck */
 	a.L[0].u_q24 = ONE;
-	hpcc_find_bottleneck(&a, 11);
-	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);
+	check_bottleneck(11, 11, 0);
 	/* a quiet link with its assumed u'; another link at the same hop; no link */
 	hpcc_link_quiet(&a.L[0], &p, false);
 	a.L[1].u_q24 = ONE / 2;
-	hpcc_find_bottleneck(&a, 12);
-	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);
+	check_bottleneck(12, 11, 0);
 	a.L[1].u_q24 = ONE;
-	hpcc_find_bottleneck(&a, 13);
-	assert_true(a.L[0].bottleneck_since == 0 && a.L[1].bottleneck_since == 13);
+	check_bottleneck(13, 0, 13);
 	hpcc_algo_forget_hop(&a, 1);
 	*s = (struct hpcc_sample){ .hop = 2, .tag = a.L[1].tag + 1, .ts = a.L[1].ts + 1 };
 	measure_all(1);
 	assert_int_equal(a.L[1].bottleneck_since, 0);
-	hpcc_find_bottleneck(&a, 15);
-	assert_int_equal(a.L[1].bottleneck_since, 15);
+	check_bottleneck(15, 0, 15);
 	hpcc_algo_forget(&a);
 	assert_int_equal(a.L[1].bottleneck_since, 0);
-	hpcc_find_bottleneck(&a, 17);
-	assert_int_equal(a.L[1].bottleneck_since, 0);
+	check_bottleneck(17, 0, 0);
 }
 
 TEST(algo_forget__next_record_is_the_first)
@@ -231,13 +225,15 @@ TEST(algo_links__more_of_them)
 
 TEST(algo_restart__clamps)
 {
-	hpcc_algo_restart(&a, &p, BYTES(1000));
-	assert_true(a.W_q16 == BYTES(1000) && a.Wc_q16 == BYTES(1000));
-	assert_int_equal(a.inc_stage, 5);
-	hpcc_algo_restart(&a, &p, 0);
-	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(W_MIN));
-	hpcc_algo_restart(&a, &p, ~0ULL);
-	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
+	const struct { u64 W_q16, want; } cases[] = {
+		{ BYTES(1000), BYTES(1000) }, { 0, BYTES(W_MIN) }, { ~0ULL, BYTES(W_INIT) },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		hpcc_algo_restart(&a, &p, cases[i].W_q16);
+		assert_true(a.W_q16 == cases[i].want && a.Wc_q16 == cases[i].want);
+		assert_int_equal(a.inc_stage, 5);
+	}
 }
 
 TEST(algo_restart__returns_at_once)
@@ -252,35 +248,32 @@ TEST(algo_restart__returns_at_once)
 	assert_int_equal(ack(T_NS, T_NS / 100, 0, 90000, 91000), 0);
 }
 
-static void reduce_holds_beside_an_idle_link(u32 max_stage)
-{
-	long double want = W_INIT;
-
-	begin(max_stage);
-	set_U(&a, ONE / 100);
-	/* CE reduces Wc in each round trip, and the measured link is idle. */
-	for (u32 i = 0; i < 10; i++) {
-		hpcc_algo_reduce(&a, &p, 3);
-		want *= 7.0L / 8;
-		assert_near(ldexpl(a.Wc_q16, -16), want, 1);
-		assert_true(a.W_q16 <= a.Wc_q16);
-		assert_int_equal(update(T_NS, T_NS / 100, 0), HPCC_ACK_UPDATE);
-		want += 62.5L;
-		assert_near(ldexpl(a.W_q16, -16), want, 1);
-	}
-	/* The marks end: five additive increases, then W jumps to W_init. */
-	for (u32 i = 0; i < 5; i++) {
-		assert_true(a.W_q16 < BYTES(W_INIT) / 2);
-		update(T_NS, T_NS / 100, 0);
-	}
-	assert_true(a.W_q16 == BYTES(W_INIT));
-}
-
 TEST(algo_reduce__holds_beside_an_idle_link)
 {
-	reduce_holds_beside_an_idle_link(0);
-	reduce_holds_beside_an_idle_link(1);
-	reduce_holds_beside_an_idle_link(5);
+	static const u32 max_stages[] = { 0, 1, 5 };
+
+	for (u32 k = 0; k < ARRAY_SIZE(max_stages); k++) {
+		long double want = W_INIT;
+
+		begin(max_stages[k]);
+		set_U(&a, ONE / 100);
+		/* CE reduces Wc in each round trip, and the measured link is idle. */
+		for (u32 i = 0; i < 10; i++) {
+			hpcc_algo_reduce(&a, &p, 3);
+			want *= 7.0L / 8;
+			assert_near(ldexpl(a.Wc_q16, -16), want, 1);
+			assert_true(a.W_q16 <= a.Wc_q16);
+			assert_int_equal(update(T_NS, T_NS / 100, 0), HPCC_ACK_UPDATE);
+			want += 62.5L;
+			assert_near(ldexpl(a.W_q16, -16), want, 1);
+		}
+		/* The marks end: five additive increases, then W jumps to W_init. */
+		for (u32 i = 0; i < 5; i++) {
+			assert_true(a.W_q16 < BYTES(W_INIT) / 2);
+			update(T_NS, T_NS / 100, 0);
+		}
+		assert_true(a.W_q16 == BYTES(W_INIT));
+	}
 }
 
 TEST(algo_reduce__not_below_W_min)
@@ -401,14 +394,12 @@ TEST(link_u__queue_and_rate)
 
 TEST(measure_inflight__smaller_queue_counts)
 {
-	measure(T_NS, 0, 5 * T_NS);
-	assert_true(a.L[0].u_q24 == 0);
-	measure(T_NS, 0, 3 * T_NS);
-	assert_true(a.L[0].u_q24 == 3 * ONE);
-	measure(T_NS, 0, 4 * T_NS);
-	assert_true(a.L[0].u_q24 == 3 * ONE);
-	measure(T_NS, 0, 9 * T_NS);
-	assert_true(a.L[0].u_q24 == 4 * ONE);
+	static const u8 qlen_and_u[][2] = { { 5, 0 }, { 3, 3 }, { 4, 3 }, { 9, 4 } };
+
+	for (u32 i = 0; i < ARRAY_SIZE(qlen_and_u); i++) {
+		measure(T_NS, 0, qlen_and_u[i][0] * T_NS);
+		assert_true(a.L[0].u_q24 == qlen_and_u[i][1] * ONE);
+	}
 }
 
 TEST(measure_inflight__rate_from_last_record)
@@ -426,10 +417,7 @@ TEST(measure_inflight__weight_is_tau_over_T)
 	assert_near(U_of(&a), 1 - 0.5L / 4, 1e-12);
 	measure(T_NS / 5, T_NS * 2 / 5, 0);
 	assert_near(U_of(&a), 0.875L + (2 - 0.875L) / 5, 1e-12);
-}
-
-TEST(measure_inflight__tau_is_at_most_T)
-{
+	/* tau is at most T */
 	measure(10 * T_NS, 5 * T_NS, 0);
 	assert_true(a.U_q24 == ONE / 2 && !a.U_low);
 	measure(T_NS, 3 * T_NS, 0);
@@ -489,10 +477,7 @@ TEST(measure_inflight__tau_of_the_largest_link)
 	s[2] = next(&a, 3, T_NS, T_NS / 5, 0);
 	measure_all(3);
 	assert_near(U_of(&a), 0.75L, 1e-12);
-}
-
-TEST(measure_inflight__first_of_equal_links)
-{
+	/* the first of equal links */
 	for (int i = 0; i < 2; i++) {
 		three(5);
 		s[i] = next(&a, 1, T_NS / 2, T_NS / 4, 0);
@@ -502,18 +487,14 @@ TEST(measure_inflight__first_of_equal_links)
 	}
 }
 
-/* A fast link sends a packet in less than one time unit: d(tx) is 0. */
 TEST(measure_inflight__no_load_counts)
 {
+	/* A fast link sends a packet in less than one time unit: d(tx) is 0. */
 	assert_int_equal(measure(T_NS / 4, 0, 0), 0);
 	assert_near(U_of(&a), 0.75L, 1e-12);
 	measure(T_NS, 0, 0);
 	assert_true(U_q44(&a) == 0);
-}
-
-/* If no link has load, U follows a link that was measured. */
-TEST(measure_inflight__no_load_anywhere)
-{
+	/* If no link has load, U follows a link that was measured. */
 	three(5);
 	measure_hop(2, T_NS / 4, 0);
 	assert_near(U_of(&a), 0.75L, 1e-12);
@@ -547,23 +528,22 @@ TEST(measure_inflight__later_link_has_no_rate_yet)
 	assert_true(a.L[14].valid && a.L[14].u_q24 == 0);
 }
 
-TEST(measure_inflight__no_records)
+TEST(measure_inflight__without_a_usable_record)
 {
+	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
+	static const u8 bad_hops[] = { 0, 16, 128, 255 };
 	struct hpcc_algo before = copy_of(&a);
 
 	assert_int_equal(hpcc_measure_inflight(&a, &p, NULL, 0), HPCC_ACK_NO_SAMPLE);
 	assert_equal(&a, &before);
-}
-
-TEST(measure_inflight__ts_does_not_go_back)
-{
-	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(dts); i++) {
-		struct hpcc_algo before = copy_of(&a);
-
+	for (u32 i = 0; i < ARRAY_SIZE(dts); i++) {
 		assert_int_equal(measure(dts[i], 100, 9 * T_NS),
 				 HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
+		assert_equal(&a, &before);
+	}
+	for (u32 i = 0; i < ARRAY_SIZE(bad_hops); i++) {
+		*s = (struct hpcc_sample){ .hop = bad_hops[i], .ts = 5 };
+		assert_int_equal(measure_all(1), HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
 		assert_equal(&a, &before);
 	}
 }
@@ -647,19 +627,6 @@ TEST(measure_inflight__repeated_hop)
 	s[0] = next(&a, 1, 0, 0, 0);
 	s[1] = next(&a, 1, T_NS, T_NS, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
-}
-
-TEST(measure_inflight__hop_out_of_range)
-{
-	static const u8 bad[] = { 0, 16, 128, 255 };
-
-	for (unsigned int i = 0; i < sizeof(bad); i++) {
-		struct hpcc_algo before = copy_of(&a);
-
-		*s = (struct hpcc_sample){ .hop = bad[i], .ts = 5 };
-		assert_int_equal(measure_all(1), HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
-		assert_equal(&a, &before);
-	}
 }
 
 TEST(measure_inflight__bad_record_beside_good_ones)

@@ -165,12 +165,23 @@ static u64 wind(u64 Wc_q16, u64 U_q24, bool update_wc)
 
 TEST(compute_wind__multiplicative_from_eta_on)
 {
+	u64 W;
+
 	assert_near(ldexpl(wind(BYTES(50000), 2 * ETA, false), -16), 25062.5L, 1e-4);
 	/* with U = eta both branches give the same W; incStage shows which branch was taken */
 	a.inc_stage = 3;
 	wind(BYTES(50000), ETA, true);
 	assert_int_equal(a.inc_stage, 0);
 	assert_near(ldexpl(a.Wc_q16, -16), 50062.5L, 1e-4);
+	/* below eta it is multiplicative after max_stage, with max_stage 0 always */
+	a.inc_stage = 5;
+	W = wind(BYTES(10000), ETA / 4, true);
+	assert_near(ldexpl(W, -16), 40062.5L, 1e-2);
+	assert_int_equal(a.Wc_q16, W);
+	assert_int_equal(a.inc_stage, 0);
+	begin(0);
+	assert_near(ldexpl(wind(BYTES(10000), ETA / 2, true), -16), 20062.5L, 1e-2);
+	assert_int_equal(a.inc_stage, 0);
 }
 
 TEST(compute_wind__additive_below_eta)
@@ -182,24 +193,6 @@ TEST(compute_wind__additive_below_eta)
 	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(50000) + BYTES(125) / 2);
 	assert_int_equal(a.inc_stage, 5);
 	assert_true(a.Wc_q16 == BYTES(50000) + BYTES(125) / 2);
-}
-
-TEST(compute_wind__multiplicative_after_max_stage)
-{
-	u64 W;
-
-	a.inc_stage = 5;
-	W = wind(BYTES(10000), ETA / 4, true);
-	assert_near(ldexpl(W, -16), 40062.5L, 1e-2);
-	assert_int_equal(a.Wc_q16, W);
-	assert_int_equal(a.inc_stage, 0);
-}
-
-TEST(compute_wind__max_stage_0_never_adds_only)
-{
-	begin(0);
-	assert_near(ldexpl(wind(BYTES(10000), ETA / 2, true), -16), 20062.5L, 1e-2);
-	assert_int_equal(a.inc_stage, 0);
 }
 
 TEST(compute_wind__without_update_keeps_Wc)
@@ -220,11 +213,11 @@ TEST(compute_wind__without_update_keeps_Wc)
 
 TEST(compute_wind__clamps_what_Wc_stores)
 {
-	assert_int_equal(wind(BYTES(W_INIT), ONE / 2, true), BYTES(W_INIT));
-	assert_int_equal(a.Wc_q16, BYTES(W_INIT));
-	a.inc_stage = 5;
-	assert_int_equal(wind(BYTES(W_INIT), ONE / 2, true), BYTES(W_INIT));
-	assert_int_equal(a.Wc_q16, BYTES(W_INIT));
+	for (u32 stage = 0; stage <= 5; stage += 5) {
+		a.inc_stage = stage;
+		assert_int_equal(wind(BYTES(W_INIT), ONE / 2, true), BYTES(W_INIT));
+		assert_int_equal(a.Wc_q16, BYTES(W_INIT));
+	}
 	/* W_ai is added before W is clamped: 19 + 62.5 is below W_min, 119 + 62.5 is not */
 	assert_int_equal(wind(BYTES(20000), 1000 * ONE, true), BYTES(W_MIN));
 	assert_int_equal(a.Wc_q16, BYTES(W_MIN));
@@ -260,6 +253,8 @@ TEST(compute_wind__largest_numbers)
 
 TEST(new_ack__first_is_stored_only)
 {
+	const struct hpcc_sample bad = { .hop = 0 };
+
 	begin(0);
 	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
 	assert_true(a.U_q24 == ONE);
@@ -267,12 +262,7 @@ TEST(new_ack__first_is_stored_only)
 	assert_int_equal(a.last_update_seq, 100000);
 	assert_true(a.L[0].valid && a.L[0].ts == 1000000 && a.L[0].tx == 500000);
 	assert_int_equal(a.L[0].tag, 7);
-}
-
-TEST(new_ack__first_needs_a_record)
-{
-	const struct hpcc_sample bad = { .hop = 0 };
-
+	/* an ACK without a usable record is not the first */
 	a = begun(&p);
 	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 1000, 5000), HPCC_ACK_NO_SAMPLE);
 	assert_int_equal(hpcc_new_ack(&a, &p, &bad, 1, 1000, 5000),
@@ -280,27 +270,24 @@ TEST(new_ack__first_needs_a_record)
 	assert_false(a.started);
 }
 
-TEST(new_ack__once_in_a_round_trip)
-{
-	*s = next(&a, 1, T_NS, T_NS * 2, 0);
-	a.per_rtt = true;
-	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 100000, 150000), 0);
-	assert_true(a.W_q16 == BYTES(W_INIT));
-	assert_int_equal(ack(T_NS, T_NS * 2, 0, 100001, 150000), HPCC_ACK_UPDATE);
-	assert_near(ldexpl(a.W_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
-	assert_true(a.Wc_q16 == a.W_q16);
-}
-
 TEST(new_ack__synchronises_beyond_last_update_seq)
 {
-	assert_int_equal(ack(T_NS, T_NS * 2, 0, 100000, 150000), 0);
-	assert_near(ldexpl(a.W_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
-	assert_true(a.Wc_q16 == BYTES(W_INIT));
-	assert_int_equal(a.last_update_seq, 100000);
-	assert_int_equal(ack(T_NS, T_NS * 2, 0, 100001, 150000), HPCC_ACK_UPDATE);
-	assert_near(ldexpl(a.Wc_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
-	assert_true(a.Wc_q16 == a.W_q16);
-	assert_int_equal(a.last_update_seq, 150000);
+	const long double want = W_INIT * 0.475L + 62.5;
+
+	/* with per_rtt, W changes only together with Wc */
+	for (u32 per_rtt = 0; per_rtt < 2; per_rtt++) {
+		begin(5);
+		a.per_rtt = per_rtt;
+		assert_int_equal(ack(T_NS, T_NS * 2, 0, 100000, 150000), 0);
+		assert_near(ldexpl(a.W_q16, -16), per_rtt ? W_INIT : want, per_rtt ? 0 : 0.05);
+		assert_true(a.Wc_q16 == BYTES(W_INIT));
+		assert_int_equal(a.last_update_seq, 100000);
+		assert_int_equal(ack(T_NS, T_NS * 2, 0, 100001, 150000), HPCC_ACK_UPDATE);
+		assert_near(ldexpl(a.W_q16, -16), want, 0.05);
+		assert_near(ldexpl(a.Wc_q16, -16), want, 0.05);
+		assert_true(a.Wc_q16 == a.W_q16);
+		assert_int_equal(a.last_update_seq, 150000);
+	}
 }
 
 TEST(new_ack__five_additive_steps_then_a_jump)
@@ -318,16 +305,19 @@ TEST(new_ack__five_additive_steps_then_a_jump)
 
 TEST(new_ack__sequence_numbers_wrap)
 {
-	*s = next(&a, 1, T_NS, T_NS, 0);
-	a.last_update_seq = 0xfffffff0;
-	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 0xffffff00, 0x10), 0);
-	assert_int_equal(ack(T_NS, T_NS, 0, 0x8, 0x20), HPCC_ACK_UPDATE);
-	assert_int_equal(a.last_update_seq, 0x20);
-	assert_int_equal(ack(T_NS, T_NS, 0, 0xfffffff8, 0x20), 0);
-}
+	static const struct { u32 ack_seq, snd_nxt, want, last; } cases[] = {
+		{ 0xffffff00, 0x10, 0, 0xfffffff0 }, { 0x8, 0x20, HPCC_ACK_UPDATE, 0x20 },
+		{ 0xfffffff8, 0x20, 0, 0x20 },
+	};
 
-TEST(new_ack__last_update_seq_moves_forward_only)
-{
+	a.last_update_seq = 0xfffffff0;
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(ack(T_NS, T_NS, 0, cases[i].ack_seq, cases[i].snd_nxt),
+				 cases[i].want);
+		assert_int_equal(a.last_update_seq, cases[i].last);
+	}
+	/* last_update_seq only moves forward */
+	begin(5);
 	assert_int_equal(ack(T_NS, T_NS, 0, 100001, 90000), HPCC_ACK_UPDATE);
 	assert_int_equal(a.last_update_seq, 100000);
 }
@@ -356,7 +346,7 @@ TEST(new_ack__one_U_is_answered_once)
 	assert_int_equal(update_hop(2, T_NS, T_NS), HPCC_ACK_UPDATE);
 }
 
-TEST(new_ack__what_is_not_heard_of_is_forgotten)
+TEST(new_ack__forgets_a_link_without_records)
 {
 	three(0);
 	update_hop(2, T_NS, 2 * T_NS);
@@ -367,15 +357,6 @@ TEST(new_ack__what_is_not_heard_of_is_forgotten)
 	/* The next record of link 2 covers the whole time since the previous record. */
 	assert_int_equal(measure_hop(2, 20 * T_NS, 10 * T_NS), 0);
 	assert_true(a.L[1].u_q24 == ONE / 2 && a.U_q24 == ONE / 2);
-}
-
-TEST(new_ack__restart_sets_last_update_seq_anew)
-{
-	*s = next(&a, 1, T_NS, T_NS, 0);
-	hpcc_algo_restart(&a, &p, BYTES(1000));
-	hpcc_new_ack(&a, &p, s, 1, 2000, 90000);
-	assert_int_equal(a.last_update_seq, 90000);
-	assert_false(a.resync);
 }
 
 TEST(new_ack__without_measurement_changes_nothing)
@@ -392,22 +373,25 @@ TEST(new_ack__without_measurement_changes_nothing)
 	assert_equal(&a, &before);
 	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 200000, 300000), HPCC_ACK_NO_SAMPLE);
 	assert_equal(&a, &before);
+	/* the first measurement after a restart sets last_update_seq */
+	ack(T_NS, T_NS, 0, 2000, 90000);
+	assert_int_equal(a.last_update_seq, 90000);
+	assert_false(a.resync);
 }
 
 TEST(wc_update_allowed__twice_in_T)
 {
-	assert_false(hpcc_wc_update_allowed(&p, p.T / 2 - 1, 3));
-	assert_true(hpcc_wc_update_allowed(&p, (p.T + 1) / 2, 3));
-	p = params(0);
-	assert_false(hpcc_wc_update_allowed(&p, p.T / 2 - 1, 0));
-	assert_true(hpcc_wc_update_allowed(&p, (p.T + 1) / 2, 0));
-}
+	static const struct { u32 max_stage, settle, halves; } cases[] = {
+		{ 5, 3, 1 }, { 0, 0, 1 }, { 0, 3, 6 },
+	};
 
-TEST(wc_update_allowed__max_stage_0_settles)
-{
-	p = params(0);
-	assert_false(hpcc_wc_update_allowed(&p, 3 * p.T - 1, 3));
-	assert_true(hpcc_wc_update_allowed(&p, 3 * p.T, 3));
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		u64 since = cases[i].halves * T_NS / 2;
+
+		p = params(cases[i].max_stage);
+		assert_false(hpcc_wc_update_allowed(&p, since - 1, cases[i].settle));
+		assert_true(hpcc_wc_update_allowed(&p, since, cases[i].settle));
+	}
 	p.T = HPCC_T_MAX;
 	assert_false(hpcc_wc_update_allowed(&p, 64 * p.T - 1, 64));
 	assert_true(hpcc_wc_update_allowed(&p, 64 * p.T, 64));
@@ -415,16 +399,12 @@ TEST(wc_update_allowed__max_stage_0_settles)
 
 TEST(pacing_rate__is_W_over_T)
 {
-	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 12.5e9L, 1);
-	a.W_q16 = BYTES(1000);
-	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 1e8L, 1);
-}
-
-TEST(pacing_rate__whole_range)
-{
 	static const long double bps[] = { 1e7, 1e9, 1e11, 8e11 };
 	static const u64 T_ns[] = { 1000, 4160, 1000000, 1000000000 };
 
+	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 12.5e9L, 1);
+	a.W_q16 = BYTES(1000);
+	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 1e8L, 1);
 	for (unsigned int i = 0; i < 4; i++)
 		for (unsigned int k = 0; k < 4; k++) {
 			u64 W = bps[i] / 8 * T_ns[k] / 1e9L * 65536;
@@ -434,10 +414,6 @@ TEST(pacing_rate__whole_range)
 			assert_near(hpcc_pacing_rate(&a, &p, 1000000000),
 				    bps[i] / 8, 1 + bps[i] * 1e-6L + 1e9L / T_ns[k] / 65536);
 		}
-}
-
-TEST(pacing_rate__saturates)
-{
 	hpcc_params_init(&p, 1, ~0ULL, 0, 0, ETA, 5);
 	hpcc_algo_init(&a, &p);
 	assert_true(hpcc_pacing_rate(&a, &p, 1000000000) == 65536000000000ULL);

@@ -47,27 +47,26 @@ TEST(find__behind_vlan_tags)
 
 TEST(bucket__bounds)
 {
-	static const u32 abw[32] = {
-		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-		16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60,
-	};
-	static const u32 time[32] = {
-		0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28,
-		32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448,
+	static const struct { u32 bits, values[32]; } cases[] = {
+		{ HPCC_CSIG_ABW_BITS, {
+			0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+			16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60 } },
+		{ HPCC_CSIG_TIME_BITS, {
+			0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28,
+			32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448 } },
 	};
 
-	for (u32 s = 0; s < 32; s++) {
-		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_ABW_BITS), abw[s]);
-		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_TIME_BITS), time[s]);
-		assert_int_equal(hpcc_csig_bucket(abw[s], HPCC_CSIG_ABW_BITS), s);
-		assert_int_equal(hpcc_csig_bucket(time[s], HPCC_CSIG_TIME_BITS), s);
-		if (s) {
-			assert_int_equal(hpcc_csig_bucket(abw[s] - 1, HPCC_CSIG_ABW_BITS), s - 1);
-			assert_int_equal(hpcc_csig_bucket(time[s] - 1, HPCC_CSIG_TIME_BITS), s - 1);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		const u32 *values = cases[i].values, bits = cases[i].bits;
+
+		for (u32 s = 0; s < 32; s++) {
+			assert_int_equal(hpcc_csig_value(s, bits), values[s]);
+			assert_int_equal(hpcc_csig_bucket(values[s], bits), s);
+			if (s)
+				assert_int_equal(hpcc_csig_bucket(values[s] - 1, bits), s - 1);
 		}
+		assert_int_equal(hpcc_csig_bucket(~0U, bits), 31);
 	}
-	assert_int_equal(hpcc_csig_bucket(~0U, HPCC_CSIG_ABW_BITS), 31);
-	assert_int_equal(hpcc_csig_bucket(~0U, HPCC_CSIG_TIME_BITS), 31);
 }
 
 /* With all units: the value that a bucket represents is within the bucket. */
@@ -230,49 +229,41 @@ TEST(take__refused)
 	assert_memory_equal(&path, &was, sizeof(path));
 }
 
-/* Request u2 while there is no queue, u1 when u2 is full, and u2 again after the queue has
- * drained.
+/*
+ * Request u2 while there is no queue, u1 when u2 is full, and u2 again after the queue has
+ * drained. A signal without a queue, or a u2 that is older than the queue, keeps the queue.
  */
 TEST(take__chooses)
 {
-	struct hpcc_record last;
+	/* @dtx: the record's growth of tx; NONE: no record, or the first record */
+	enum { NONE = ~0U, UP = HPCC_CSIG_ABW_C, QUEUE = HPCC_CSIG_QLEN };
+	static const struct { u16 tag; u64 now_ns; int ret; u8 ask; u32 dtx, qlen; } cases[] = {
+		{ TAG(3, 0, 5), 1000, 0, UP, NONE, 0 },
+		{ TAG(1, 9, 5), 2000, 1, UP, NONE, 0 },
+		{ TAG(1, 9, 6), 12000, 1, UP, 9524, 0 },
+		{ TAG(1, 0, 6), 13000, 1, QUEUE, 1000, 0 },
+		{ TAG(3, 8, 6), 14000, 1, QUEUE, 1000, 8 * 64 },
+		{ TAG(1, 0, 6), 15000, 1, QUEUE, 1000, 8 * 64 },
+		{ TAG(1, 31, 6), 16000, 1, QUEUE, 700, 8 * 64 },
+		{ TAG(3, 0, 6), 16000, 0, UP, NONE, 0 },
+		{ TAG(1, 31, 6), 26000, 1, UP, 7000, 0 },
+	};
+	struct hpcc_record last = { 0 };
 
-	assert_int_equal(take(TAG(3, 0, 5), 1000), 0);
-	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 5), &u, 2000, 0, &last), 1);
-	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
-	assert_int_equal(take(TAG(1, 9, 6), 12000), 1);
-	assert_int_equal(r.hop, 1);
-	assert_int_equal(r.tag, last.tag);
-	assert_int_equal(r.ts - last.ts, 10000);
-	assert_in_range(r.tx - last.tx, 9524, 9525);
-	assert_int_equal(r.qlen, 0);
-	last = r;
-	assert_int_equal(take(TAG(1, 0, 6), 13000), 1);
-	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
-	assert_int_equal(r.tx - last.tx, 1000);
-	last = r;
-	assert_int_equal(take(TAG(3, 8, 6), 14000), 1);
-	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
-	assert_int_equal(r.tx - last.tx, 1000);
-	assert_int_equal(r.qlen, 8 * 64);
-	/* this signal contains no queue: the last queue stays */
-	assert_int_equal(take(TAG(1, 0, 6), 15000), 1);
-	assert_int_equal(r.qlen, 8 * 64);
-	/* a u2 that is older than the queue: the queue stays */
-	last = r;
-	assert_int_equal(take(TAG(1, 31, 6), 16000), 1);
-	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
-	assert_int_equal(r.tx - last.tx, 700);
-	assert_int_equal(r.qlen, 8 * 64);
-	assert_int_equal(take(TAG(3, 0, 6), 16000), 0);
-	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
-	last = r;
-	assert_int_equal(take(TAG(1, 31, 6), 26000), 1);
-	assert_int_equal(r.tx - last.tx, 7000);
-	assert_int_equal(r.qlen, 0);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++, last = r) {
+		assert_int_equal(take(cases[i].tag, cases[i].now_ns), cases[i].ret);
+		assert_int_equal(path.ask, cases[i].ask);
+		if (i == 2) {
+			assert_int_equal(r.hop, 1);
+			assert_int_equal(r.tag, last.tag);
+			assert_int_equal(r.ts - last.ts, 10000);
+		}
+		if (cases[i].dtx != NONE) {
+			assert_in_range(r.tx - last.tx, cases[i].dtx, cases[i].dtx + (i == 2));
+			assert_int_equal(r.qlen, cases[i].qlen);
+		}
+	}
 	/* after a long pause tx does not grow by the whole pause */
-	last = r;
 	assert_int_equal(take(TAG(1, 0, 6), ~0ULL), 1);
 	assert_int_equal(path.tx_ns >> 28, 0);
 }
@@ -297,7 +288,8 @@ TEST(take__gap)
 	}
 }
 
-/* The queue of another bottleneck is no baseline: if two bottlenecks alternate, every second
+/*
+ * The queue of another bottleneck is no baseline: if two bottlenecks alternate, every second
  * signal counts.
  */
 TEST(take__other_bottleneck)
@@ -305,10 +297,10 @@ TEST(take__other_bottleneck)
 	u32 changes = 0;
 	u8 tag = 0;
 
-	assert_int_equal(take(TAG(3, 8, 6), 1000), 1);
-	assert_int_equal(r.tag, tag);
-	assert_int_equal(take(TAG(3, 8, 6), 2000), 1);
-	assert_int_equal(r.tag, tag);
+	for (u64 now_ns = 1000; now_ns <= 2000; now_ns += 1000) {
+		assert_int_equal(take(TAG(3, 8, 6), now_ns), 1);
+		assert_int_equal(r.tag, tag);
+	}
 	for (u32 i = 0; i < 10; i++) {
 		assert_int_equal(take(TAG(3, 8, 7 + i), 3000 + i), 1);
 		changes += r.tag != tag;

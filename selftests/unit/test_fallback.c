@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Unit tests of <hpcc/law/fallback.h>, in the order of its functions. */
+#define TEST_SETUP start_one_link
 #include "test.h"
 #include <hpcc/law/fallback.h>
 
@@ -29,6 +30,12 @@ static void start(u32 links)
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 }
 
+/* Each test begins with one link. */
+static void start_one_link(void)
+{
+	start(1);
+}
+
 /* A round trip of T in which the link @at is busy for @percent of the time. */
 static bool round_trip(u32 delivered, u32 lost, u32 at, u32 percent)
 {
@@ -46,7 +53,6 @@ static bool round_trip(u32 delivered, u32 lost, u32 at, u32 percent)
 
 TEST(ack__losses_add_up)
 {
-	start(1);
 	assert_false(round_trip(32, 9, 0, 10));
 	assert_int_equal(w.f.excess, 8 << HPCC_LOSS_SHIFT);
 	assert_false(round_trip(64, 2, 0, 10));
@@ -58,7 +64,6 @@ TEST(ack__losses_add_up)
 
 TEST(ack__little_loss_is_none)
 {
-	start(1);
 	for (u32 i = 0; i < 1000; i++)
 		assert_false(round_trip(40, i % 2, 0, 10));
 	start(1);
@@ -66,22 +71,25 @@ TEST(ack__little_loss_is_none)
 		assert_false(round_trip(100, 3, 0, 10));
 }
 
+/* Return the losses among 20 packets, of which each is lost with this probability. */
+static u32 random_losses(u32 percent)
+{
+	u32 lost = 0;
+
+	for (u32 i = 0; i < 20; i++)
+		lost += random_below(100) < percent;
+	return lost;
+}
+
 /* Independent random losses: 1 % never causes a fallback, 8 % causes a fallback soon. */
 TEST(ack__random_loss)
 {
-	u32 i, j, lost;
-	start(1);
-	for (i = 0; i < 100000; i++) {
-		for (lost = 0, j = 0; j < 20; j++)
-			lost += random_below(100) < 1;
-		assert_false(round_trip(20, lost, 0, 10));
-	}
-	for (i = 0; i < 100; i++) {
-		for (lost = 0, j = 0; j < 20; j++)
-			lost += random_below(100) < 8;
-		if (round_trip(20, lost, 0, 10))
-			break;
-	}
+	u32 i;
+
+	for (i = 0; i < 100000; i++)
+		assert_false(round_trip(20, random_losses(1), 0, 10));
+	for (i = 0; i < 100 && !round_trip(20, random_losses(8), 0, 10); i++)
+		;
 	assert_in_range(i, 2, 30);
 }
 
@@ -101,9 +109,8 @@ TEST(ack__busy_link_explains)
  */
 TEST(ack__overload_explains)
 {
-	u32 sent_at;
-	start(1);
-	sent_at = w.delivered;
+	u32 sent_at = w.delivered;
+
 	w.a.U_q24 = HPCC_LOSS_U_Q24 + 1;
 	assert_false(hpcc_fallback_ack(&w.f, &w.a, w.now, sent_at - 1, sent_at, w.lost, w.snd_una));
 	w.a.U_q24 = HPCC_ONE_Q24 / 2;
@@ -118,7 +125,6 @@ TEST(ack__overload_explains)
 /* A fast link that sent one burst does not count as busy if the ACKs took a long time. */
 TEST(ack__sender_s_clock)
 {
-	start(1);
 	w.now += 9 * T;
 	assert_true(round_trip(20, 50, 0, 100));
 }
@@ -208,7 +214,6 @@ TEST(rto__is_some_packets)
 
 TEST(undo__forgives)
 {
-	start(1);
 	w.lost += 100;
 	hpcc_fallback_undo(&w.f, w.lost);
 	assert_false(round_trip(1, 0, 0, 0));
@@ -217,7 +222,6 @@ TEST(undo__forgives)
 
 TEST(got__larger_of_two)
 {
-	start(1);
 	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered + 7), 7);
 	assert_false(round_trip(30, 0, 0, 0));
 	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered + 7), 30);
@@ -228,7 +232,6 @@ TEST(got__larger_of_two)
 
 TEST(hold__of_losses_not_explained)
 {
-	start(1);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), 0);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost + 1), HPCC_HOLD_LOSS);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost - 1), 0);
@@ -249,7 +252,6 @@ static u32 classic(struct hpcc_fallback *f)
 
 TEST(leave__doubles)
 {
-	start(1);
 	assert_true(hpcc_fallback_over(&w.f));
 	for (u32 n = 1; n <= 1U << 20; n *= 2) {
 		hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
@@ -268,7 +270,6 @@ TEST(leave__doubles)
 
 TEST(ack__good_time_halves)
 {
-	start(1);
 	for (u32 i = 0; i < 3; i++)
 		hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(w.f.hold, 256);
@@ -286,7 +287,6 @@ TEST(ack__good_time_halves)
 
 TEST(cost__in_proportion)
 {
-	start(1);
 	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost, 10), HPCC_HOLD_LOSS);
 	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost - 1, 10), HPCC_HOLD_LOSS);
 	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost + 79, 10), HPCC_HOLD_LOSS);
@@ -296,7 +296,6 @@ TEST(cost__in_proportion)
 
 TEST(late__takes_back)
 {
-	start(1);
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(classic(&w.f), 64);
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);

@@ -49,28 +49,21 @@ static bool push(const struct hpcc_ifa_hop *hop, u32 room)
 	return true;
 }
 
-TEST(header__bytes)
-{
-	static const u8 head[4] = { 0x2f, 6, 0x04, 48 };
-	static const u8 md[5] = { 0, 0, 6, 0, 0xaa };
-
-	packet(5);
-	assert_memory_equal(k.p, head, 4);
-	assert_memory_equal(k.p + HEAD, md, 5);
-}
-
 TEST(push__bytes)
 {
+	static const u8 head[4] = { 0x2f, 6, 0x04, 48 };
 	static const u8 expected[33] = {
 		0x11, 0x23, 0x45, 0, 0x40, 0x0a, 0xbc, 0xde, 0, 7, 0, 0,
 		0x3b, 0x9a, 0xc6, 0x18, 0, 0, 0x09, 0xc4, 0xfe, 0xdc, 0xba, 0x98,
 		0, 0, 0, 200, 0, 0, 0, 0, 0xaa,
 	};
-	static const u8 md[4] = { 0, 0, 5, 8 };
+	static const u8 before[5] = { 0, 0, 6, 0, 0xaa }, after[4] = { 0, 0, 5, 8 };
 
 	packet(5);
+	assert_memory_equal(k.p, head, 4);
+	assert_memory_equal(k.p + HEAD, before, 5);
 	assert_true(push(&first, 32));
-	assert_memory_equal(k.p + HEAD, md, 4);
+	assert_memory_equal(k.p + HEAD, after, 4);
 	assert_memory_equal(k.p + HEAD + 4, expected, 33);
 }
 
@@ -91,32 +84,27 @@ TEST(push__no_room)
 	assert_int_equal(k.p[HEAD + 3], 112);
 }
 
-static int found(u32 at, u8 value)
-{
-	struct hpcc_ifa t;
-
-	packet(2);
-	push(&first, 32);
-	k.p[at] = value;
-	return hpcc_ifa_find(k.p, HEAD + HPCC_IFA_MD_LEN, k.len, &t);
-}
-
 TEST(find__refused)
 {
+	static const struct { u8 at, value; int want; } cases[] = {
+		/* reserved bits and the turn-around bit are ignored */
+		{ 2, 0xe2, HEAD + 36 },
+		/* version; global name space; UDP; fragment; tail stamp; checksum */
+		{ 0, 0x1f, -ENOENT }, { 0, 0x21, -ENOENT }, { 1, 17, -ENOENT }, { 2, 0x14, -ENOENT },
+		{ 2, 0x0c, -ENOENT }, { 2, 0x05, -ENOENT },
+		/* a stack longer than Max Length, or than the packet; the length of the TCP header */
+		{ 3, 7, -EINVAL }, { HEAD + 3, 9, -EINVAL }, { HEAD + 3, 7, HEAD + 32 },
+		{ HPCC_IFA_HEAD_LEN + 12, 0x40, -EINVAL }, { HPCC_IFA_HEAD_LEN + 12, 0x90, -EINVAL },
+	};
 	struct hpcc_ifa t;
 
-	assert_int_equal(found(2, 0xe2), HEAD + 36);		/* reserved bits; turn around */
-	assert_int_equal(found(0, 0x1f), -ENOENT);		/* version */
-	assert_int_equal(found(0, 0x21), -ENOENT);		/* global name space */
-	assert_int_equal(found(1, 17), -ENOENT);		/* UDP */
-	assert_int_equal(found(2, 0x14), -ENOENT);		/* fragment */
-	assert_int_equal(found(2, 0x0c), -ENOENT);		/* tail stamp */
-	assert_int_equal(found(2, 0x05), -ENOENT);		/* checksum */
-	assert_int_equal(found(3, 7), -EINVAL);			/* more than Max Length */
-	assert_int_equal(found(HEAD + 3, 9), -EINVAL);		/* more than the packet has */
-	assert_int_equal(found(HEAD + 3, 7), HEAD + 32);
-	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x40), -EINVAL);
-	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x90), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		packet(2);
+		push(&first, 32);
+		k.p[cases[i].at] = cases[i].value;
+		assert_int_equal(hpcc_ifa_find(k.p, HEAD + HPCC_IFA_MD_LEN, k.len, &t),
+				 cases[i].want);
+	}
 	packet(2);
 	for (u32 i = 0; i < HEAD + HPCC_IFA_MD_LEN; i++)
 		assert_int_equal(hpcc_ifa_find(k.p, i, i, &t), -EINVAL);

@@ -123,34 +123,26 @@ TEST(push__no_room)
 	assert_int_equal(k.p[4], 0x24);
 }
 
-static int found(u32 at, u8 value)
-{
-	struct hpcc_int_md t;
-
-	packet(2);
-	push(&first, 24);
-	k.p[at] = value;
-	return hpcc_int_find(k.p, HPCC_INT_LEN, k.len, &t);
-}
-
 TEST(find__refused)
 {
+	static const struct { u8 at, value; int want; } cases[] = {
+		/* reserved bits are ignored */
+		{ 2, 0xff, 40 }, { 0, 0x13, 40 }, { 5, 0xff, 40 },
+		/* destination type; another L4 header follows; version 1; domains */
+		{ 0, 0x20, -ENOENT }, { 0, 0x18, -ENOENT }, { 4, 0x10, -ENOENT },
+		{ 11, 1, -ENOENT }, { 12, 1, -ENOENT },
+		/* lengths, the last one longer than the packet; words of a hop; instructions */
+		{ 1, 2, -EINVAL }, { 1, 8, -EINVAL }, { 1, 15, -EINVAL },
+		{ 6, 0, -EINVAL }, { 6, 7, -EINVAL }, { 8, 0xd7, -EINVAL },
+	};
 	struct hpcc_int_md t;
 
-	assert_int_equal(found(2, 0xff), 40);		/* reserved bits are ignored */
-	assert_int_equal(found(0, 0x13), 40);
-	assert_int_equal(found(5, 0xff), 40);
-	assert_int_equal(found(0, 0x20), -ENOENT);	/* destination type */
-	assert_int_equal(found(0, 0x18), -ENOENT);	/* another L4 header follows */
-	assert_int_equal(found(4, 0x10), -ENOENT);	/* version 1 */
-	assert_int_equal(found(11, 1), -ENOENT);	/* domains */
-	assert_int_equal(found(12, 1), -ENOENT);
-	assert_int_equal(found(1, 2), -EINVAL);
-	assert_int_equal(found(1, 8), -EINVAL);
-	assert_int_equal(found(1, 15), -EINVAL);	/* more than there is */
-	assert_int_equal(found(6, 0), -EINVAL);
-	assert_int_equal(found(6, 7), -EINVAL);
-	assert_int_equal(found(8, 0xd7), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		packet(2);
+		push(&first, 24);
+		k.p[cases[i].at] = cases[i].value;
+		assert_int_equal(hpcc_int_find(k.p, HPCC_INT_LEN, k.len, &t), cases[i].want);
+	}
 	packet(2);
 	for (u32 i = 0; i < HPCC_INT_LEN; i++)
 		assert_int_equal(hpcc_int_find(k.p, i, i, &t), -EINVAL);
@@ -158,23 +150,26 @@ TEST(find__refused)
 
 TEST(hops__refused)
 {
-	static const struct { struct hpcc_int_md t; int want; } cases[] = {
-		{ { .words = 15, .hop_words = 6, .instructions = 0xd500 }, 2 },
-		{ { .words = 15, .hop_words = 6, .instructions = 0xd500,
-		    .flags = HPCC_INT_F_EXCEEDED }, -EINVAL },
-		{ { .words = 15, .hop_words = 6, .instructions = 0xd500,
-		    .flags = HPCC_INT_F_MTU }, -EINVAL },
-		{ { .words = 15, .hop_words = 6, .instructions = 0xd400 }, -EINVAL },
-		{ { .words = 3 + 12 * 6, .hop_words = 6, .instructions = 0xd500 }, 12 },
-		{ { .words = 3 + 13 * 6, .hop_words = 6, .instructions = 0xd500 }, -EINVAL },
+	static const struct { u16 words, instructions; u8 flags; int want; } cases[] = {
+		{ 15, 0xd500, 0, 2 }, { 15, 0xd500, HPCC_INT_F_EXCEEDED, -EINVAL },
+		{ 15, 0xd500, HPCC_INT_F_MTU, -EINVAL }, { 15, 0xd400, 0, -EINVAL },
+		{ 3 + 12 * 6, 0xd500, 0, 12 }, { 3 + 13 * 6, 0xd500, 0, -EINVAL },
 	};
 
-	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
-		assert_int_equal(hpcc_int_hops(&cases[i].t), cases[i].want);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct hpcc_int_md t = { .words = cases[i].words, .hop_words = 6,
+			.instructions = cases[i].instructions, .flags = cases[i].flags };
+
+		assert_int_equal(hpcc_int_hops(&t), cases[i].want);
+	}
 }
 
 TEST(hop__read_back)
 {
+	static const struct hpcc_int_hop bad[] = {
+		{ .node = HPCC_INT_NONE }, { .port = 0xffff }, { .qlen_bytes = HPCC_INT_NONE },
+		{ .util = HPCC_INT_NONE }, { .util = HPCC_INT_UTIL_ONE + 1 },
+	};
 	struct hpcc_int_hop got;
 
 	packet(3);
@@ -185,29 +180,15 @@ TEST(hop__read_back)
 		assert_true(got.node == nr && got.port == first.port && got.ts_ns == first.ts_ns &&
 			    got.qlen_bytes == first.qlen_bytes && got.util == first.util);
 	}
-}
-
-TEST(hop__not_available)
-{
-	static const struct hpcc_int_hop bad[] = {
-		{ .node = HPCC_INT_NONE }, { .port = 0xffff }, { .qlen_bytes = HPCC_INT_NONE },
-		{ .util = HPCC_INT_NONE }, { .util = HPCC_INT_UTIL_ONE + 1 },
-	};
-	struct hpcc_int_hop got;
-
+	/* values that are not available or not possible */
 	for (u32 i = 0; i < ARRAY_SIZE(bad); i++) {
 		packet(1);
 		push(&bad[i], 24);
 		assert_int_equal(hpcc_int_hop(k.p, 1, 1, 5, &got), -EINVAL);
 	}
-}
-
-/* The draft, 2.3: "the Egress timestamp is not mandatory but optional". */
-TEST(hop__without_timestamp)
-{
-	struct hpcc_int_hop got;
-
+	/* The draft, 2.3: "the Egress timestamp is not mandatory but optional". */
 	packet(1);
+	hop = first;
 	hop.ts_ns = HPCC_INT_TS_NONE;
 	push(&hop, 24);
 	assert_int_equal(hpcc_int_hop(k.p, 1, 1, TS + 5, &got), 0);
@@ -264,10 +245,13 @@ TEST(record__begins_anew)
 
 TEST(util__of_a_window)
 {
-	assert_int_equal(hpcc_int_util(0, 1), 0);
-	assert_int_equal(hpcc_int_util(950, 1000), 1020054732);
-	assert_int_equal(hpcc_int_util(1000, 1000), HPCC_INT_UTIL_ONE);
-	assert_int_equal(hpcc_int_util(1500, 1000), HPCC_INT_UTIL_ONE);
+	static const struct { u32 tx, window; u32 want; } cases[] = {
+		{ 0, 1, 0 }, { 950, 1000, 1020054732 }, { 1000, 1000, HPCC_INT_UTIL_ONE },
+		{ 1500, 1000, HPCC_INT_UTIL_ONE },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_int_util(cases[i].tx, cases[i].window), cases[i].want);
 	assert_in_range(hpcc_int_util(1ULL << 62, 1ULL << 63), (HPCC_INT_UTIL_ONE >> 1) - 1,
 			HPCC_INT_UTIL_ONE >> 1);
 }

@@ -46,9 +46,7 @@ static void packet(u32 nodes)
 TEST(header__bytes)
 {
 	static const u8 expected[40] = {
-		6, 4, 1, 0, 0x31, 30, 0, 0,
-		0, 0, 5 << 3, 5, 0xd2, 0x08, 0x00, 0,
-		[36] = 1, 2, 0, 0,
+		6, 4, 1, 0, 0x31, 30, 0, 0, 0, 0, 5 << 3, 5, 0xd2, 0x08, 0x00, 0, [36] = 1, 2, 0, 0,
 	};
 
 	packet(1);
@@ -56,10 +54,6 @@ TEST(header__bytes)
 	assert_memory_equal(k.p, expected, 40);
 	assert_int_equal(k.trace - k.p, 8);
 	assert_int_equal(k.trace_len, 28);
-}
-
-TEST(header__every_size)
-{
 	for (u32 nodes = 1; nodes <= HPCC_IOAM_NODES_MAX; nodes++) {
 		struct hpcc_ioam t;
 
@@ -90,6 +84,9 @@ TEST(find__skips_other_options)
 
 TEST(find__refuses_lengths)
 {
+	static const struct { u8 type, len, last; int want; } cases[] = {
+		{ 5, 12, 0, -ENOENT }, { 5, 13, 0, -EINVAL }, { 5, 11, 0x31, -EINVAL },
+	};
 	u8 p[16] = { 6, 1, 0x31, 12 };
 	u32 at;
 
@@ -98,14 +95,12 @@ TEST(find__refuses_lengths)
 		/* 12 bytes of data fill the header; the minimum is 10. */
 		assert_int_equal(hpcc_ioam_find(p, 16, &at), optlen == 10 ? 8 : -EINVAL);
 	}
-	p[2] = 5;
-	p[3] = 12;
-	assert_int_equal(hpcc_ioam_find(p, 16, &at), -ENOENT);
-	p[3] = 13;
-	assert_int_equal(hpcc_ioam_find(p, 16, &at), -EINVAL);
-	p[3] = 11;
-	p[15] = 0x31;
-	assert_int_equal(hpcc_ioam_find(p, 16, &at), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		p[2] = cases[i].type;
+		p[3] = cases[i].len;
+		p[15] = cases[i].last;
+		assert_int_equal(hpcc_ioam_find(p, 16, &at), cases[i].want);
+	}
 }
 
 TEST(is_ours__by_namespace_and_type)
@@ -121,13 +116,13 @@ TEST(is_ours__by_namespace_and_type)
 
 TEST(words__by_type)
 {
-	assert_int_equal(hpcc_ioam_words(HPCC_IOAM_TRACE_TYPE), 5);
-	assert_int_equal(hpcc_ioam_words(0), 0);
-	assert_int_equal(hpcc_ioam_words(0x800000), 1);
-	assert_int_equal(hpcc_ioam_words(0x00e000), 6);
-	assert_int_equal(hpcc_ioam_words(0xfffffc), 25);
-	assert_int_equal(hpcc_ioam_words(0x800002), 0);
-	assert_int_equal(hpcc_ioam_words(0x800001), 0);
+	static const struct { u32 type, want; } cases[] = {
+		{ HPCC_IOAM_TRACE_TYPE, 5 }, { 0, 0 }, { 0x800000, 1 }, { 0x00e000, 6 },
+		{ 0xfffffc, 25 }, { 0x800002, 0 }, { 0x800001, 0 },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_ioam_words(cases[i].type), cases[i].want);
 }
 
 TEST(write__bytes)
@@ -180,50 +175,27 @@ TEST(write__overflow)
 	assert_memory_equal(k.p, before, sizeof(before));
 }
 
-static void refused(u32 at, u8 value, int why)
-{
-	u8 before[264];
-
-	packet(2);
-	k.trace[at] = value;
-	memcpy(before, k.p, sizeof(before));
-	assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), why);
-	assert_memory_equal(k.p, before, sizeof(before));
-}
-
 TEST(write__refused)
 {
-	refused(0, 1, HPCC_UNSTAMPED_NO_OPTION);
-	refused(1, 123, HPCC_UNSTAMPED_NO_OPTION);
-	refused(6, 0x02, HPCC_UNSTAMPED_NO_OPTION);	/* opaque state */
-	refused(6, 0x01, HPCC_UNSTAMPED_NO_OPTION);	/* reserved */
-	refused(2, 4 << 3, HPCC_UNSTAMPED_MALFORMED);
-	refused(2, 0, HPCC_UNSTAMPED_MALFORMED);
-	refused(3, 11, HPCC_UNSTAMPED_MALFORMED);
-	refused(4, 0xd3, HPCC_UNSTAMPED_MALFORMED);
+	static const struct { u8 at, value; int why; } cases[] = {
+		/* type, namespace, opaque state, reserved */
+		{ 0, 1, HPCC_UNSTAMPED_NO_OPTION }, { 1, 123, HPCC_UNSTAMPED_NO_OPTION },
+		{ 6, 0x02, HPCC_UNSTAMPED_NO_OPTION }, { 6, 0x01, HPCC_UNSTAMPED_NO_OPTION },
+		{ 2, 4 << 3, HPCC_UNSTAMPED_MALFORMED }, { 2, 0, HPCC_UNSTAMPED_MALFORMED },
+		{ 3, 11, HPCC_UNSTAMPED_MALFORMED }, { 4, 0xd3, HPCC_UNSTAMPED_MALFORMED },
+	};
+	u8 before[264];
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		packet(2);
+		k.trace[cases[i].at] = cases[i].value;
+		memcpy(before, k.p, sizeof(before));
+		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &first), cases[i].why);
+		assert_memory_equal(k.p, before, sizeof(before));
+	}
 }
 
 TEST(node__read_back)
-{
-	struct hpcc_ioam_node got;
-	struct hpcc_ioam t;
-
-	packet(3);
-	for (u32 hop = 1; hop <= 3; hop++) {
-		n.node = hop;
-		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &n), 0);
-		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
-		assert_int_equal(hpcc_ioam_nodes(&t), hop);
-	}
-	for (u32 hop = 1; hop <= 3; hop++) {
-		assert_int_equal(hpcc_ioam_node(k.trace, &t, hop, &got), 0);
-		assert_true(got.node == hop && got.hop_lim == n.hop_lim && got.port == n.port &&
-			    got.ts_ns == n.ts_ns && got.qlen_bytes == n.qlen_bytes &&
-			    got.tx_bytes == n.tx_bytes);
-	}
-}
-
-TEST(node__not_available)
 {
 	static const struct hpcc_ioam_node bad[] = {
 		{ .node = HPCC_IOAM_U24_NONE }, { .port = HPCC_IOAM_U16_NONE },
@@ -233,6 +205,19 @@ TEST(node__not_available)
 	struct hpcc_ioam_node got;
 	struct hpcc_ioam t;
 
+	packet(3);
+	for (n.node = 1; n.node <= 3; n.node++) {
+		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &n), 0);
+		assert_int_equal(hpcc_ioam_read(k.trace, k.trace_len, &t), 0);
+		assert_int_equal(hpcc_ioam_nodes(&t), n.node);
+	}
+	for (u32 hop = 1; hop <= 3; hop++) {
+		assert_int_equal(hpcc_ioam_node(k.trace, &t, hop, &got), 0);
+		assert_true(got.node == hop && got.hop_lim == n.hop_lim && got.port == n.port &&
+			    got.ts_ns == n.ts_ns && got.qlen_bytes == n.qlen_bytes &&
+			    got.tx_bytes == n.tx_bytes);
+	}
+	/* values that are not available or not possible */
 	for (u32 i = 0; i < ARRAY_SIZE(bad); i++) {
 		packet(1);
 		assert_int_equal(hpcc_ioam_write(k.trace, k.trace_len, &bad[i]), 0);
@@ -300,12 +285,16 @@ TEST(record__sums)
 
 TEST(record__another_link)
 {
-	record(GBIT_100);
+	u8 tag = record(GBIT_100).tag;
+
 	n.port++;
 	n.ts_ns = 5;
 	record(GBIT_100);
 	assert_int_equal(link.port, n.port);
 	assert_int_equal(link.ts_ns, HPCC_IOAM_TS_BASE + 5);
+	/* A path that changes and changes back between two ACKs has another tag. */
+	n = first;
+	assert_int_not_equal(record(GBIT_100).tag, tag);
 	/* On a slower link the same bytes take longer. */
 	assert_int_equal(record(GBIT_100 / 10).qlen, 10000);
 	n.qlen_bytes = ~1U;
@@ -328,15 +317,4 @@ TEST(record__too_old)
 	assert_int_equal(record(GBIT_100 / 100).tag, tag);
 	hpcc_ioam_age(&link, 250000001);
 	assert_int_not_equal(record(GBIT_100 / 100).tag, tag);
-}
-
-/* A path that changes and changes back between two ACKs. */
-TEST(record__back_again)
-{
-	u8 tag = record(GBIT_100).tag;
-
-	n.port++;
-	record(GBIT_100);
-	n.port--;
-	assert_int_not_equal(record(GBIT_100).tag, tag);
 }

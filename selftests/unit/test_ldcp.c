@@ -12,7 +12,7 @@
 
 typedef unsigned __int128 u128;
 
-static const u32 ALL = LDCP_PPM;
+#define ALL	LDCP_PPM
 
 static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 {
@@ -24,30 +24,37 @@ static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 	return c;
 }
 
-TEST(mark_p__draft_equation)
+TEST(mark_p__exact_values)
 {
-	static const struct { u64 q, want; } cases[] = {
-		{ 0, 0 }, { 999, 0 }, { 1000, 0 }, { 2024, P_ONE / 8 }, { 3048, P_ONE / 4 },
-		{ 4072, P_ONE * 3 / 8 }, { 5096, P_ONE }, { 1ULL << 32, P_ONE }, { ~0ULL, P_ONE },
+	static const struct { u32 K_min, K_max, P_max_ppm; u64 q, want; } cases[] = {
+		/* the draft's equation */
+		{ 1000, 5096, ALL / 2, 0, 0 }, { 1000, 5096, ALL / 2, 999, 0 },
+		{ 1000, 5096, ALL / 2, 1000, 0 }, { 1000, 5096, ALL / 2, 2024, P_ONE / 8 },
+		{ 1000, 5096, ALL / 2, 3048, P_ONE / 4 }, { 1000, 5096, ALL / 2, 4072, P_ONE * 3 / 8 },
+		{ 1000, 5096, ALL / 2, 5096, P_ONE }, { 1000, 5096, ALL / 2, 1ULL << 32, P_ONE },
+		{ 1000, 5096, ALL / 2, ~0ULL, P_ONE },
+		/* a jump at K_max */
+		{ 0, 1U << 20, ALL / 10, 1U << 20, P_ONE }, { 10, 5000, 0, 5000, P_ONE },
+		/* thresholds of 0 */
+		{ 0, 1, ALL, 0, 0 }, { 0, 1, ALL, 1, P_ONE }, { 0, 4, ALL, 0, 0 },
+		{ 0, 4, ALL, 1, P_ONE / 4 }, { 0, 4, ALL, 3, P_ONE * 3 / 4 },
 	};
-	struct ldcp_curve c = curve(1000, 5096, ALL / 2);
+	struct ldcp_curve c;
 
-	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		c = curve(cases[i].K_min, cases[i].K_max, cases[i].P_max_ppm);
 		assert_int_equal(ldcp_mark_p(&c, cases[i].q), cases[i].want);
-}
-
-TEST(mark_p__jumps_at_K_max)
-{
-	struct ldcp_curve c = curve(0, 1U << 20, ALL / 10);
-
+	}
+	c = curve(0, 1U << 20, ALL / 10);
 	assert_near(ldcp_mark_p(&c, (1U << 20) - 1), 0.1 * P_ONE, 0.1 * P_ONE / (1 << 20) + 2);
-	assert_true(ldcp_mark_p(&c, 1U << 20) == P_ONE);
+	c = curve(10, 5000, 0);
+	for (u64 q = 0; q < 5000; q++)
+		assert_true(ldcp_mark_p(&c, q) == 0);
 }
 
 TEST(mark_p__K_min_is_K_max)
 {
-	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U };
-	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
+	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U }, P_max_ppm[] = { 0, 1, ALL };
 
 	for (u32 i = 0; i < 3 * ARRAY_SIZE(K); i++) {
 		u64 k = K[i / 3];
@@ -58,27 +65,6 @@ TEST(mark_p__K_min_is_K_max)
 		assert_int_equal(ldcp_mark_p(&c, k), P_ONE);
 		assert_int_equal(ldcp_mark_p(&c, k + 1), P_ONE);
 	}
-}
-
-TEST(mark_p__P_max_0_is_a_step)
-{
-	struct ldcp_curve c = curve(10, 5000, 0);
-
-	for (u64 q = 0; q < 5000; q++)
-		assert_true(ldcp_mark_p(&c, q) == 0);
-	assert_true(ldcp_mark_p(&c, 5000) == P_ONE);
-}
-
-TEST(mark_p__thresholds_of_0)
-{
-	struct ldcp_curve c = curve(0, 1, ALL);
-
-	assert_true(ldcp_mark_p(&c, 0) == 0);
-	assert_true(ldcp_mark_p(&c, 1) == P_ONE);
-	c = curve(0, 4, ALL);
-	assert_true(ldcp_mark_p(&c, 0) == 0);
-	assert_true(ldcp_mark_p(&c, 1) == P_ONE / 4);
-	assert_true(ldcp_mark_p(&c, 3) == P_ONE * 3 / 4);
 }
 
 /* Compare p with the exact fraction. The bound is 2 + 2^-31 x (q - K_min), in units of 2^-32. */
@@ -266,13 +252,13 @@ TEST(any__no_segments_are_none)
 	}
 }
 
-static const u32 constants_q24[] = {
-	1, 16777 /* 0.001 */, 1U << 20, 1U << 21, 1U << 22, 1U << 23,
-	15099494 /* 0.9 */, (1U << 24) - 1, 1U << 24
-};
-
 static u32 some_constant(void)
 {
+	static const u32 constants_q24[] = {
+		1, 16777 /* 0.001 */, 1U << 20, 1U << 21, 1U << 22, 1U << 23,
+		15099494 /* 0.9 */, (1U << 24) - 1, 1U << 24
+	};
+
 	return constants_q24[random_below(ARRAY_SIZE(constants_q24))];
 }
 
@@ -333,11 +319,6 @@ TEST(any__as_the_draft_has_it)
 	}
 }
 
-static bool random_mark(double p)
-{
-	return random_u64() < p * 0x1p64;
-}
-
 /* Return the window after one ACK, with or without a mark. */
 static u64 ack(const struct ldcp_params *p, u64 cw, bool mark)
 {
@@ -353,68 +334,61 @@ static double settled(const struct ldcp_params *l, double p)
 /* In the steady state each mark reduces cw by its growth since the previous mark. */
 TEST(any__settles_with_regular_marks)
 {
-	static const u32 period[] = { 5, 10, 100 };
+	static const u32 periods[] = { 5, 10, 100 };
 	struct ldcp_params p = params(1, 0.5, 0.25);
-	size_t i;
-	u32 k;
 
-	for (i = 0; i < 3; i++) {
-		double want = settled(&p, 1.0 / period[i]);
+	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
+		u32 period = periods[i], begin = 4000 * period;
+		double want = settled(&p, 1.0 / period), sum = 0;
 		u64 cw = ONE;
-		double sum = 0;
 
-		for (k = 0; k < 4000 * period[i]; k++)
-			cw = ack(&p, cw, k % period[i] == 0);
-		for (k = 0; k < period[i]; k++) {
-			cw = ack(&p, cw, k % period[i] == 0);
-			sum += seg(cw);
+		for (u32 k = 0; k < begin + period; k++) {
+			cw = ack(&p, cw, k % period == 0);
+			sum += k < begin ? 0 : seg(cw);
 		}
-		assert_near(sum / period[i], want, 0.1 + want * 0.002);
+		assert_near(sum / period, want, 0.1 + want * 0.002);
 	}
+}
+
+/* Return the mean of cw or 1 / cw over 2,000,000 ACKs, which are marked at random. */
+static double mean(const struct ldcp_params *l, double marked, double cw_begin, bool inverse)
+{
+	u64 cw = Q24(cw_begin);
+	double sum = 0;
+	int k;
+
+	for (k = 0; k < 2000000; k++) {
+		cw = ack(l, cw, random_u64() < marked * 0x1p64);
+		sum += inverse ? 1 / seg(cw) : seg(cw);
+	}
+	return sum / k;
 }
 
 /* E[alpha / cw] (1 - p) = beta p: the harmonic mean of cw converges to settled(). */
 TEST(any__settles_with_random_marks)
 {
 	static const double marked[] = { 0.1, 0.02, 0.002 };
-	struct ldcp_params laws[] = { params(1, 0.5, 0.25),
-				      params(0.25, 0.125, 0.25) };
-	int i, j, k;
+	struct ldcp_params laws[] = { params(1, 0.5, 0.25), params(0.25, 0.125, 0.25) };
 
 	random_state = 11;
-	for (i = 0; i < 3; i++) {
-		for (j = 0; j < 2; j++) {
-			double want = settled(&laws[j], marked[i]);
-			u64 cw = Q24(want);
-			double inverse = 0;
+	for (u32 i = 0; i < 6; i++) {
+		double p = marked[i / 2], want = settled(&laws[i % 2], p);
 
-			for (k = 0; k < 2000000; k++) {
-				cw = ack(&laws[j], cw, random_mark(marked[i]));
-				inverse += 1 / seg(cw);
-			}
-			assert_near(k / inverse, want, want * 0.01);
-		}
+		assert_near(1 / mean(&laws[i % 2], p, want, true), want, want * 0.01);
 	}
 }
 
 /* E[cw] p / 2 = gamma (1 - p), if cw reaches neither 1 nor gamma. */
 TEST(any__settles_below_1)
 {
-	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
-	int i, k;
+	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 
 	random_state = 12;
-	for (i = 0; i < 3; i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(marked); i++) {
 		double want = 2.0 / 4096 * (1 - marked[i]) / marked[i];
-		u64 cw = Q24(want);
-		double sum = 0;
 
-		for (k = 0; k < 2000000; k++) {
-			cw = ack(&l, cw, random_mark(marked[i]));
-			sum += seg(cw);
-		}
-		assert_near(sum / k, want, want * 0.02);
+		assert_near(mean(&l, marked[i], want, false), want, want * 0.02);
 	}
 }
 
@@ -437,14 +411,14 @@ TEST(any__settles_below_1_with_regular_marks)
 
 TEST(tick_rtt__between_T_and_8_T)
 {
-	assert_true(ldcp_tick_rtt_ns(10000, 0) == 10000);
-	assert_true(ldcp_tick_rtt_ns(10000, 9) == 10000);
-	assert_true(ldcp_tick_rtt_ns(10000, 10) == 10000);
-	assert_true(ldcp_tick_rtt_ns(10000, 11) == 11000);
-	assert_true(ldcp_tick_rtt_ns(10000, 79) == 79000);
-	assert_true(ldcp_tick_rtt_ns(10000, 81) == 80000);
-	assert_true(ldcp_tick_rtt_ns(10000, 40000) == 80000);
-	assert_true(ldcp_tick_rtt_ns(1000000000, ~0U) == 8000000000ULL);
+	static const struct { u64 T_ns; u32 rtt_us; u64 want; } cases[] = {
+		{ 10000, 0, 10000 }, { 10000, 9, 10000 }, { 10000, 10, 10000 },
+		{ 10000, 11, 11000 }, { 10000, 79, 79000 }, { 10000, 81, 80000 },
+		{ 10000, 40000, 80000 }, { 1000000000, ~0U, 8000000000ULL },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(ldcp_tick_rtt_ns(cases[i].T_ns, cases[i].rtt_us), cases[i].want);
 }
 
 /* A random number: @n zero bits, a one bit, and the upper bits of @rest. */
@@ -604,27 +578,19 @@ TEST(any__flows_share_a_switch)
 	assert_true(l.idle / times < 0.02);
 }
 
-TEST(is_low_priority__until_IW_is_complete)
+TEST(is_low_priority__until_IW_is_complete_or_the_last)
 {
-	assert_true(ldcp_is_low_priority(1500, 15000, false));
-	assert_true(ldcp_is_low_priority(14999, 15000, false));
-	assert_false(ldcp_is_low_priority(15000, 15000, false));
-	assert_false(ldcp_is_low_priority(15001, 15000, false));
-	assert_false(ldcp_is_low_priority(~0ULL, 15000, false));
-	assert_true(ldcp_is_low_priority(~0ULL - 1, ~0ULL, false));
-}
+	static const struct { u64 sent, IW; bool last, want; } cases[] = {
+		{ 1500, 15000, false, true }, { 14999, 15000, false, true },
+		{ 15000, 15000, false, false }, { 15001, 15000, false, false },
+		{ ~0ULL, 15000, false, false }, { ~0ULL - 1, ~0ULL, false, true },
+		{ 1, 15000, true, false }, { 14999, 15000, true, false }, { 15000, 15000, true, false },
+		{ 0, 0, false, false }, { 1, 0, false, false },		/* no window */
+	};
 
-TEST(is_low_priority__not_the_last_one)
-{
-	assert_false(ldcp_is_low_priority(1, 15000, true));
-	assert_false(ldcp_is_low_priority(14999, 15000, true));
-	assert_false(ldcp_is_low_priority(15000, 15000, true));
-}
-
-TEST(is_low_priority__no_window)
-{
-	assert_false(ldcp_is_low_priority(0, 0, false));
-	assert_false(ldcp_is_low_priority(1, 0, false));
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(ldcp_is_low_priority(cases[i].sent, cases[i].IW, cases[i].last),
+				 cases[i].want);
 }
 
 /* In the first RTT only the packet that completes IW is ECT, for any packet sizes. */

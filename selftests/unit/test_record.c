@@ -19,19 +19,19 @@ static u8 *heap_copy(const u8 *bytes, u32 len)
 
 TEST(scale_for__edges)
 {
-	assert_int_equal(hpcc_scale_for(0), 0);
-	assert_int_equal(hpcc_scale_for(1000), 0);
-	assert_int_equal(hpcc_scale_for(8191), 0);
-	assert_int_equal(hpcc_scale_for(8192), 1);
-	assert_int_equal(hpcc_scale_for(16383), 1);
-	assert_int_equal(hpcc_scale_for(16384), 2);
-	assert_int_equal(hpcc_scale_for(1000000000), 17);
-	assert_int_equal(hpcc_scale_for(~0ULL), HPCC_SCALE_MAX);
+	static const struct { u64 ns; u32 want; } cases[] = {
+		{ 0, 0 }, { 1000, 0 }, { 8191, 0 }, { 8192, 1 }, { 16383, 1 }, { 16384, 2 },
+		{ 1000000000, 17 }, { ~0ULL, HPCC_SCALE_MAX },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_scale_for(cases[i].ns), cases[i].want);
 }
 
-TEST(link_tag__tells_ports_and_nodes_apart)
+TEST(link_tag__differs_between_ports_and_nodes)
 {
-	u32 same = 0;
+	u8 used[256] = { 0 };
+	u32 same = 0, n = 0;
 
 	for (u32 port = 1; port < 64; port++)
 		same += hpcc_link_tag(7, port) == hpcc_link_tag(7, 0);
@@ -39,13 +39,6 @@ TEST(link_tag__tells_ports_and_nodes_apart)
 		same += hpcc_link_tag(node, 3) == hpcc_link_tag(0, 3);
 	/* 126 pairs, each equal by chance with a probability of 1/256 */
 	assert_in_range(same, 0, 4);
-}
-
-TEST(link_tag__uses_all_256)
-{
-	u8 used[256] = { 0 };
-	u32 n = 0;
-
 	for (u32 i = 0; i < 4096; i++)
 		used[hpcc_link_tag(i / 16, i % 16)] = 1;
 	for (u32 i = 0; i < 256; i++)
@@ -72,9 +65,10 @@ TEST(qlen_encode__nearest)
 
 TEST(qlen_encode__saturates)
 {
-	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX), 0xfff);
-	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX + 1ULL), 0xfff);
-	assert_int_equal(hpcc_qlen_encode(~0ULL), 0xfff);
+	static const u64 most[] = { HPCC_QLEN_MAX, HPCC_QLEN_MAX + 1ULL, ~0ULL };
+
+	for (u32 i = 0; i < ARRAY_SIZE(most); i++)
+		assert_int_equal(hpcc_qlen_encode(most[i]), 0xfff);
 	for (int i = 0; i < 10000; i++) {
 		u64 units = random_magnitude();
 
@@ -95,33 +89,24 @@ TEST(qlen_decode__every_code_encodes_to_itself)
 {
 	for (u32 code = 0; code < 1U << HPCC_QLEN_BITS; code++)
 		assert_int_equal(hpcc_qlen_encode(hpcc_qlen_decode(code)), code);
-}
-
-TEST(qlen_decode__ignores_higher_bits)
-{
+	/* higher bits are ignored */
 	assert_int_equal(hpcc_qlen_decode(0xfffff123), hpcc_qlen_decode(0x123));
 	assert_int_equal(hpcc_qlen_decode(~0U), HPCC_QLEN_MAX);
 }
 
-TEST(counter_extend__ahead_and_behind)
+TEST(counter_extend__ahead_behind_and_across_the_wrap)
 {
-	const u64 last = 5ULL << HPCC_COUNTER_BITS | 1000;
+	const u64 last = 5ULL << HPCC_COUNTER_BITS | 1000, wrap = 7ULL << HPCC_COUNTER_BITS;
+	const struct { u64 last; u32 now; u64 want; } cases[] = {
+		{ last, 1000, last }, { last, 1001, last + 1 }, { last, 999, last - 1 },
+		{ last, 1000 + (1 << 19) - 1, last + (1 << 19) - 1 },
+		{ last, 1000 + (1 << 19), last - (1 << 19) },
+		{ wrap - 1, 0, wrap }, { wrap - 1, 5, wrap + 5 },
+		{ wrap, HPCC_COUNTER_MASK, wrap - 1 }, { wrap + 3, HPCC_COUNTER_MASK - 1, wrap - 2 },
+	};
 
-	assert_true(hpcc_counter_extend(last, 1000) == last);
-	assert_true(hpcc_counter_extend(last, 1001) == last + 1);
-	assert_true(hpcc_counter_extend(last, 999) == last - 1);
-	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19) - 1) == last + (1 << 19) - 1);
-	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19)) == last - (1 << 19));
-}
-
-TEST(counter_extend__across_the_wrap)
-{
-	const u64 wrap = 7ULL << HPCC_COUNTER_BITS;
-
-	assert_true(hpcc_counter_extend(wrap - 1, 0) == wrap);
-	assert_true(hpcc_counter_extend(wrap - 1, 5) == wrap + 5);
-	assert_true(hpcc_counter_extend(wrap, HPCC_COUNTER_MASK) == wrap - 1);
-	assert_true(hpcc_counter_extend(wrap + 3, HPCC_COUNTER_MASK - 1) == wrap - 2);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_counter_extend(cases[i].last, cases[i].now), cases[i].want);
 }
 
 TEST(record_encode__layout)
@@ -134,12 +119,14 @@ TEST(record_encode__layout)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-TEST(record_encode__cuts_counters_off_at_20_bits)
+TEST(record_encode__truncates_counters_to_20_bits)
 {
 	const struct hpcc_record wide = { .hop = 0x1f, .ts = ~0U, .tx = 1U << 20, .qlen = ~0U };
-	u8 p[HPCC_RECORD_LEN];
+	u8 p[HPCC_RECORD_LEN] = {};
 	struct hpcc_record r;
 
+	hpcc_record_decode(p, &r);
+	assert_int_equal(r.hop, 0);		/* zeroes are a free slot */
 	hpcc_record_encode(p, &wide);
 	hpcc_record_decode(p, &r);
 	assert_int_equal(r.hop, 15);
@@ -147,15 +134,6 @@ TEST(record_encode__cuts_counters_off_at_20_bits)
 	assert_int_equal(r.ts, HPCC_COUNTER_MASK);
 	assert_int_equal(r.tx, 0);
 	assert_int_equal(r.qlen, HPCC_QLEN_MAX);
-}
-
-TEST(record_decode__zero_is_a_free_slot)
-{
-	static const u8 zero[HPCC_RECORD_LEN];
-	struct hpcc_record r;
-
-	hpcc_record_decode(zero, &r);
-	assert_int_equal(r.hop, 0);
 }
 
 static u64 identity_bps(u64 bps)
@@ -179,28 +157,24 @@ TEST(identity_encode__layout)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-TEST(identity_encode__real_rates_are_exact)
+TEST(identity_encode__rounds_once_to_nearest)
 {
-	static const u64 rates[] = {
+	static const struct { u64 bps, want; } cases[] = {
+		{ 0, 0 }, { 499, 0 }, { 500, 1000 }, { 4194303499, 4194303000 },
+		{ 4194303500, 4194000000 }, { 5000499999, 5000000000 }, { 5000500000, 5001000000 },
+		/* rounded to kbit/s first it would end in 500, which would round up */
+		{ 5000000499600, 5000000000000 },
+		{ ~0ULL, 4194303000000000000ULL }, { 5000000000000000000ULL, 4194303000000000000ULL },
+	};
+	static const u64 exact[] = {
 		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000, 25000000000,
 		40000000000, 100000000000, 400000000000, 800000000000, 1600000000000,
 	};
 
-	for (u32 i = 0; i < ARRAY_SIZE(rates); i++)
-		assert_true(identity_bps(rates[i]) == rates[i]);
-}
-
-TEST(identity_encode__rounds_once_to_nearest)
-{
-	assert_true(identity_bps(0) == 0);
-	assert_true(identity_bps(499) == 0);
-	assert_true(identity_bps(500) == 1000);
-	assert_true(identity_bps(4194303499) == 4194303000);
-	assert_true(identity_bps(4194303500) == 4194000000);
-	assert_true(identity_bps(5000499999) == 5000000000);
-	assert_true(identity_bps(5000500000) == 5001000000);
-	/* rounded to kbit/s first it would end in 500, which would round up */
-	assert_true(identity_bps(5000000499600) == 5000000000000);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(identity_bps(cases[i].bps), cases[i].want);
+	for (u32 i = 0; i < ARRAY_SIZE(exact); i++)
+		assert_int_equal(identity_bps(exact[i]), exact[i]);
 }
 
 TEST(identity_encode__relative_error)
@@ -215,13 +189,7 @@ TEST(identity_encode__relative_error)
 	}
 }
 
-TEST(identity_encode__saturates)
-{
-	assert_true(identity_bps(~0ULL) == 4194303000000000000ULL);
-	assert_true(identity_bps(5000000000000000000ULL) == 4194303000000000000ULL);
-}
-
-TEST(identity_encode__cuts_off_what_does_not_fit)
+TEST(identity_encode__truncates_large_numbers)
 {
 	struct hpcc_identity id = { .hop = 0xff, .node = ~0U, .port = ~0U };
 	u8 p[HPCC_RECORD_LEN];
@@ -264,28 +232,22 @@ TEST(opt_encode__layout)
 
 TEST(opt_decode__every_length)
 {
-	for (u32 len = 0; len < 256; len++) {
-		const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
-		u8 head[HPCC_OPT_HEAD_LEN];
-		struct hpcc_opt got;
-		bool good = len <= 36 && len % 8 == 4;
-		u8 *p;
+	static const u8 type_0[HPCC_OPT_HEAD_LEN] = { KIND, 4, 0x1f, 0xff };
+	const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
+	u8 head[HPCC_OPT_HEAD_LEN];
+	struct hpcc_opt got;
 
-		hpcc_opt_encode(head, KIND, &opt);
-		p = heap_copy(head, len < sizeof(head) ? len : sizeof(head));
+	hpcc_opt_encode(head, KIND, &opt);
+	for (u32 len = 0; len < 256; len++) {
+		bool good = len <= 36 && len % 8 == 4;
+		u8 *p = heap_copy(head, min(len, (u32)sizeof(head)));
+
 		assert_int_equal(hpcc_opt_decode(p, len, &got), good ? 0 : -EINVAL);
 		if (good)
 			assert_int_equal(got.nr, (len - 4) / 8);
 		free(p);
 	}
-}
-
-TEST(opt_decode__type_0)
-{
-	static const u8 p[HPCC_OPT_HEAD_LEN] = { KIND, 4, 0x1f, 0xff };
-	struct hpcc_opt opt;
-
-	assert_int_equal(hpcc_opt_decode(p, 4, &opt), -EINVAL);
+	assert_int_equal(hpcc_opt_decode(type_0, 4, &got), -EINVAL);
 }
 
 /* Linux's options of a data segment, our first option, another option, our second option. */
@@ -320,42 +282,33 @@ static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
 #define HOP(n)		((u64)(n) << 60 | 5)
 #define QUIET(map)	((u64)(map) << 45)
 
-TEST(opt_misfits__each_hop_once)
+TEST(opt_misfits__numbers_of_hops)
 {
-	static const u64 words[] = { HOP(1), HOP(15), HOP(7), HOP(1) };
+	/* Each hop once; free slots; quiet hops. A slot of a request is all zeroes, or a record. */
+	static const u64 lists[][4] = {
+		{ HOP(1), HOP(15), HOP(7), HOP(1) }, { HOP(1), 0, 0, 1 },
+		{ HOP(1), QUIET(6), HOP(3), QUIET(8) },
+	};
+	static const struct { u8 list, type, hops, nr, want; } cases[] = {
+		{ 1, HPCC_OPT_FORWARD, 1, 3, 0 }, { 1, HPCC_OPT_IDENTIFY, 1, 3, 0 },
+		{ 1, HPCC_OPT_ECHO, 1, 3, 2 }, { 1, HPCC_OPT_IDENTIFY_ECHO, 1, 3, 2 },
+		{ 1, HPCC_OPT_FORWARD, 1, 4, 1 },
+		{ 2, HPCC_OPT_ECHO, 3, 2, 0 }, { 2, HPCC_OPT_ECHO, 2, 2, 1 },
+		{ 2, HPCC_OPT_ECHO, 3, 3, 1 }, { 2, HPCC_OPT_ECHO, 4, 4, 1 },
+		{ 2, HPCC_OPT_FORWARD, 3, 2, 1 }, { 2, HPCC_OPT_IDENTIFY_ECHO, 3, 2, 1 },
+	};
+	/* for each type and the first list: the number of hops, the number of slots, the result */
+	static const u8 any_type[][3] = {
+		{ 15, 0, 0 }, { 15, 3, 0 }, { 15, 4, 1 }, { 14, 3, 1 }, { 6, 3, 2 }, { 0, 3, 3 },
+	};
 
-	for (u8 type = HPCC_OPT_FORWARD; type <= HPCC_OPT_IDENTIFY_ECHO; type++) {
-		assert_int_equal(misfits(type, 15, words, 0), 0);
-		assert_int_equal(misfits(type, 15, words, 3), 0);
-		assert_int_equal(misfits(type, 15, words, 4), 1);
-		assert_int_equal(misfits(type, 14, words, 3), 1);
-		assert_int_equal(misfits(type, 6, words, 3), 2);
-		assert_int_equal(misfits(type, 0, words, 3), 3);
-	}
-}
-
-TEST(opt_misfits__free_slots_of_requests)
-{
-	static const u64 words[] = { HOP(1), 0, 0, 1 };
-
-	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 3), 0);
-	assert_int_equal(misfits(HPCC_OPT_IDENTIFY, 1, words, 3), 0);
-	assert_int_equal(misfits(HPCC_OPT_ECHO, 1, words, 3), 2);
-	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 1, words, 3), 2);
-	/* A slot is all zeroes, or a record. */
-	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 4), 1);
-}
-
-TEST(opt_misfits__quiet_hops_of_echoes)
-{
-	static const u64 words[] = { HOP(1), QUIET(6), HOP(3), QUIET(8) };
-
-	assert_int_equal(misfits(HPCC_OPT_ECHO, 3, words, 2), 0);
-	assert_int_equal(misfits(HPCC_OPT_ECHO, 2, words, 2), 1);
-	assert_int_equal(misfits(HPCC_OPT_ECHO, 3, words, 3), 1);
-	assert_int_equal(misfits(HPCC_OPT_ECHO, 4, words, 4), 1);
-	assert_int_equal(misfits(HPCC_OPT_FORWARD, 3, words, 2), 1);
-	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 3, words, 2), 1);
+	for (u8 type = HPCC_OPT_FORWARD; type <= HPCC_OPT_IDENTIFY_ECHO; type++)
+		for (u32 i = 0; i < ARRAY_SIZE(any_type); i++)
+			assert_int_equal(misfits(type, any_type[i][0], lists[0], any_type[i][1]),
+					 any_type[i][2]);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(misfits(cases[i].type, cases[i].hops, lists[cases[i].list],
+					 cases[i].nr), cases[i].want);
 }
 
 TEST(opt_next__finds_each)
@@ -365,13 +318,10 @@ TEST(opt_next__finds_each)
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 27);
 	assert_int_equal(pos, 31);
 	/* bytes after the end of the list are not an option */
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
-	assert_int_equal(pos, sizeof(walk));
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
-}
-
-TEST(opt_next__other_kinds)
-{
+	for (u32 i = 0; i < 2; i++) {
+		assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
+		assert_int_equal(pos, sizeof(walk));
+	}
 	assert_int_equal(first_opt(walk, sizeof(walk), 5), 17);
 	assert_int_equal(pos, 27);
 	assert_int_equal(first_opt(walk, sizeof(walk), 254), -ENOENT);
@@ -387,43 +337,26 @@ TEST(opt_next_of__either_kind)
 	assert_int_equal(pos, 27);
 }
 
-/* The usual first options (NOP, NOP, timestamps) are skipped as a whole, and not beyond the end. */
-TEST(opt_next__timestamps)
+TEST(opt_next__lengths)
 {
-	static const u8 alone[] = { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 };
-	static const u8 longer[] = { 1, 1, 8, 11, KIND, 4, 1, 1, 1, 1, 1, 1, 1 };
-	static const u8 at_8[] = {
-		9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0,
+	/* The usual first options (NOP, NOP, timestamps) are skipped together, not beyond the end. */
+	static const struct { u8 opts[20], len; int want; u32 pos; } cases[] = {
+		{ { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 }, 12, -ENOENT, 12 },
+		{ { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 }, 11, -EINVAL, 0 },
+		{ { 1, 1, 8, 11, KIND, 4, 1, 1, 1, 1, 1, 1, 1 }, 13, -ENOENT, 13 },
+		{ { 9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0 }, 20, 16, 20 },
+		/* no options, only NOPs, a length below 2, and the smallest length */
+		{ {}, 0, -ENOENT, 0 }, { { 1, 1, 1, 1 }, 4, -ENOENT, 4 }, { { 8, 0, 1, 1 }, 4, -EINVAL, 0 },
+		{ { KIND, 1, 1, 1 }, 4, -EINVAL, 0 }, { { KIND, 2, 1, 1 }, 4, 0, 2 },
 	};
 
-	assert_int_equal(first_opt(alone, sizeof(alone), KIND), -ENOENT);
-	assert_int_equal(pos, 12);
-	assert_int_equal(first_opt(alone, 11, KIND), -EINVAL);
-	assert_int_equal(first_opt(longer, sizeof(longer), KIND), -ENOENT);
-	assert_int_equal(first_opt(at_8, sizeof(at_8), KIND), 16);
-}
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		u8 *opts = heap_copy(cases[i].opts, cases[i].len);
 
-TEST(opt_next__no_options)
-{
-	static const u8 nops[] = { 1, 1, 1, 1 };
-	u8 *none = heap_copy(nops, 0);
-
-	assert_int_equal(first_opt(none, 0, KIND), -ENOENT);
-	free(none);
-	assert_int_equal(first_opt(nops, sizeof(nops), KIND), -ENOENT);
-}
-
-TEST(opt_next__length_under_2)
-{
-	static const u8 len0[] = { 8, 0, 1, 1 };
-	static const u8 len1[] = { KIND, 1, 1, 1 };
-	static const u8 len2[] = { KIND, 2, 1, 1 };
-
-	assert_int_equal(first_opt(len0, 4, KIND), -EINVAL);
-	assert_int_equal(hpcc_opt_next(len1, 4, &pos, KIND), -EINVAL);
-	assert_int_equal(pos, 0);
-	assert_int_equal(hpcc_opt_next(len2, 4, &pos, KIND), 0);
-	assert_int_equal(pos, 2);
+		assert_int_equal(first_opt(opts, cases[i].len, KIND), cases[i].want);
+		assert_int_equal(pos, cases[i].pos);
+		free(opts);
+	}
 }
 
 TEST(syn_opt_encode__layout)
@@ -483,7 +416,7 @@ TEST(syn_opt_find__every_length)
 		hpcc_syn_opt_encode(opts, KIND, EXID, 1);
 		opts[1] = len;
 		assert_int_equal(syn_find(opts, len), len < 4 ? -ENOENT : len == 6 ? 1 : -EINVAL);
-		/* cut short */
+		/* truncated */
 		assert_int_equal(syn_find(opts, len - 1), -EINVAL);
 	}
 	assert_int_equal(syn_find(opts, 0), -ENOENT);

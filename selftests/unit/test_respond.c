@@ -165,32 +165,38 @@ TEST(response__is_no_request)
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
 }
 
-static bool is_cause(u8 kind, u8 source)
-{
-	request();
-	p[6] |= source;
-	return hpcc_trigger_read(p, &place, kind, s.ethernet, &a);
-}
-
 TEST(trigger__of_some_requests_only)
 {
-	assert_true(is_cause(KIND, 0));
-	assert_false(is_cause(254, 0));
-	assert_false(is_cause(KIND, 1));		/* from a group address */
-	s.type = HPCC_OPT_IDENTIFY;
-	assert_false(is_cause(KIND, 0));
-	s.type = HPCC_OPT_ANSWERED;
-	assert_false(is_cause(KIND, 0));
-	s = plain;
-	s.hops = 14;
-	assert_true(is_cause(KIND, 0));
-	s.hops = 15;
-	assert_false(is_cause(KIND, 0));
-	s = plain;
-	s.flags = 0x08;					/* no ACK */
-	assert_false(is_cause(KIND, 0));
-	s.flags = 0x14;					/* RST */
-	assert_false(is_cause(KIND, 0));
+	enum { ACK = 0x18, NO_ACK = 0x08, RST = 0x14 };
+	static const struct { u8 kind, source, type, hops, flags; bool want; } cases[] = {
+		{ KIND, 0, HPCC_OPT_FORWARD, 2, ACK, true },
+		{ 254, 0, HPCC_OPT_FORWARD, 2, ACK, false },
+		{ KIND, 1, HPCC_OPT_FORWARD, 2, ACK, false },	/* from a group address */
+		{ KIND, 0, HPCC_OPT_IDENTIFY, 2, ACK, false },
+		{ KIND, 0, HPCC_OPT_ANSWERED, 2, ACK, false },
+		{ KIND, 0, HPCC_OPT_FORWARD, 14, ACK, true },
+		{ KIND, 0, HPCC_OPT_FORWARD, 15, ACK, false },
+		{ KIND, 0, HPCC_OPT_FORWARD, 2, NO_ACK, false },
+		{ KIND, 0, HPCC_OPT_FORWARD, 2, RST, false },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		s.type = cases[i].type;
+		s.hops = cases[i].hops;
+		s.flags = cases[i].flags;
+		request();
+		p[6] |= cases[i].source;
+		assert_int_equal(hpcc_trigger_read(p, &place, cases[i].kind, s.ethernet, &a),
+				 cases[i].want);
+	}
+}
+
+/* Read the trigger in p, which must be in the same flow as a, and from the same sender, or not. */
+static void check_flow(bool same_flow, bool same_sender)
+{
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_int_equal(!memcmp(&a, &b, HPCC_TRIGGER_FLOW_LEN), same_flow);
+	assert_int_equal(!memcmp(&a, &b, hpcc_trigger_sender_len(&a)), same_sender);
 }
 
 /* Only addresses, ports and VLANs distinguish flows. */
@@ -201,19 +207,11 @@ TEST(trigger__flow)
 	request();
 	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
 	p[14 + 20 + 4] ^= 1;				/* sequence number */
-	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
-	assert_memory_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
+	check_flow(true, true);
 	p[14 + 20 + 1] ^= 1;				/* port */
-	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
-	assert_memory_equal(&a, &b, hpcc_trigger_sender_len(&a));
+	check_flow(false, true);
 	p[14 + 15] ^= 1;				/* source address */
-	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, hpcc_trigger_sender_len(&a));
-}
-
-TEST(trigger__vlans)
-{
+	check_flow(false, false);
 	s.tagged = true;
 	request();
 	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
@@ -221,12 +219,9 @@ TEST(trigger__vlans)
 	assert_int_equal(a.vlans[1], 0x64);
 	assert_int_equal(a.vlans[2], 0);
 	p[14] ^= 0xe0;					/* priority */
-	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
-	assert_memory_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
+	check_flow(true, true);
 	p[15] ^= 1;					/* VLAN */
-	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
-	assert_memory_not_equal(&a, &b, hpcc_trigger_sender_len(&a));
+	check_flow(false, false);
 }
 
 /* Only the type and the checksum change, at any position of the option. */
@@ -275,21 +270,23 @@ static enum hpcc_turn_kind turn(struct hpcc_turn *set, u32 key, u32 seq, u64 now
 
 TEST(turn__of_a_flow)
 {
+	static const struct { u32 key, seq; u64 now; enum hpcc_turn_kind want; } cases[] = {
+		{ 7, 0xffffff00, 1, HPCC_TURN_NEW }, { 7, 0xffffff01, EVERY, HPCC_TURN_HELD },
+		{ 7, 0x10, EVERY + 1, HPCC_TURN_NEXT },
+		/* A retransmission has no turn until the flow's entry is free, 2 x EVERY later. */
+		{ 7, 0xf, 3 * EVERY, HPCC_TURN_HELD }, { 7, 0xf, 3 * EVERY + 1, HPCC_TURN_NEW },
+		/* An existing flow continues if its sequence number is near the last number. */
+		{ 7, 0xf + HPCC_TURN_NEAR - 1, 4 * EVERY + 1, HPCC_TURN_NEXT },
+		{ 7, 0xf, 6 * EVERY, HPCC_TURN_HELD }, { 7, 0xe, 6 * EVERY, HPCC_TURN_HELD },
+		{ 7, 0xd, 6 * EVERY, HPCC_TURN_NEW },
+		/* Another flow. */
+		{ 8, 0x10, 6 * EVERY, HPCC_TURN_NEW },
+	};
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
 
-	assert_int_equal(turn(set, 7, 0xffffff00, 1), HPCC_TURN_NEW);
-	assert_int_equal(turn(set, 7, 0xffffff01, EVERY), HPCC_TURN_HELD);
-	assert_int_equal(turn(set, 7, 0x10, EVERY + 1), HPCC_TURN_NEXT);
-	/* A retransmission has no turn until the flow's entry is free, 2 x EVERY later. */
-	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY), HPCC_TURN_HELD);
-	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY + 1), HPCC_TURN_NEW);
-	/* An existing flow continues if its sequence number is near the last number. */
-	assert_int_equal(turn(set, 7, 0xf + HPCC_TURN_NEAR - 1, 4 * EVERY + 1), HPCC_TURN_NEXT);
-	assert_int_equal(turn(set, 7, 0xf, 6 * EVERY), HPCC_TURN_HELD);
-	assert_int_equal(turn(set, 7, 0xe, 6 * EVERY), HPCC_TURN_HELD);
-	assert_int_equal(turn(set, 7, 0xd, 6 * EVERY), HPCC_TURN_NEW);
-	/* Another flow. */
-	assert_int_equal(turn(set, 8, 0x10, 6 * EVERY), HPCC_TURN_NEW);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(turn(set, cases[i].key, cases[i].seq, cases[i].now),
+				 cases[i].want);
 }
 
 /* A continuous flow gets its turns, even if an attacker forges sequence numbers for this flow. */

@@ -18,9 +18,11 @@ static void begin(void)
 	hpcc_algo_init(&a, &p);
 }
 
-/* W = Wc eta / (1 + qlen/T), U = u', Wc and L as before. */
 TEST(respond__first_round_trip)
 {
+	u64 W_q16;
+
+	/* W = Wc eta / (1 + qlen/T), U = u', Wc and L as before. */
 	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, false));
 	assert_int_equal(a.U_q24, 4 << 24);
 	assert_int_equal(a.U_low, 0);
@@ -30,13 +32,6 @@ TEST(respond__first_round_trip)
 	assert_int_equal(a.end, 0);
 	assert_true(a.moved);
 	assert_false(a.started);
-}
-
-TEST(respond__repeated_or_smaller)
-{
-	u64 W_q16;
-
-	hpcc_algo_respond(&a, &p, 5, 3 * T, false);
 	W_q16 = a.W_q16;
 	assert_false(hpcc_algo_respond(&a, &p, 5, 3 * T, false));
 	assert_false(hpcc_algo_respond(&a, &p, 6, 2 * T, false));
@@ -53,6 +48,10 @@ TEST(respond__never_raises_W)
 	assert_true(hpcc_algo_respond(&a, &p, 5, T, false));
 	assert_int_equal(a.W_q16, W_INIT / 10);
 	assert_int_equal(a.U_q24, 2 << 24);
+	begin();
+	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL, false));
+	assert_int_equal(a.W_q16, W_MIN);
+	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
 
 /* If the receiver computes W, a second response counts even if its u' is below U. */
@@ -79,13 +78,6 @@ TEST(response__holds)
 	assert_true(hpcc_response_holds(word, ~0U, 10));
 	assert_false(hpcc_response_holds(word, 0, 10));
 	assert_false(hpcc_response_holds(word, 1U << 31, (1U << 31) + 10));
-}
-
-TEST(respond__W_min)
-{
-	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL, false));
-	assert_int_equal(a.W_q16, W_MIN);
-	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
 
 /* A response to data sent before Wc was synchronised is ignored: W has reacted to these data. */
@@ -181,27 +173,24 @@ TEST(word__holds_what_was_put_in)
 
 TEST(word__is_new)
 {
-	u64 last = hpcc_response_pack(10, 3, 100);
+	const u64 last = hpcc_response_pack(10, 3, 100);
+	const struct { u64 last, word; u32 una, nxt; bool want; } cases[] = {
+		{ 0, last, 5, 20, true }, { last, last, 5, 20, false }, { last, last, 10, 10, false },
+		{ last & ~HPCC_RESPONSE_PENDING, last, 5, 20, false },
+		{ last, hpcc_response_pack(9, 3, 100), 5, 20, false },
+		{ last, hpcc_response_pack(9, 3, 101), 5, 20, true },
+		{ last, hpcc_response_pack(9, 4, 100), 5, 20, true },
+		{ last, hpcc_response_pack(11, 3, 0), 5, 20, true },
+		{ hpcc_response_pack(0xffffffff, 3, 100), hpcc_response_pack(0, 3, 1), 0xfffffff0, 20,
+		  true },
+		{ hpcc_response_pack(0, 3, 100), hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20,
+		  false },
+	};
 
-	assert_true(hpcc_response_is_new(0, last, 5, 20));
-	assert_false(hpcc_response_is_new(last, last, 5, 20));
-	assert_false(hpcc_response_is_new(last, last, 10, 10));
-	assert_false(hpcc_response_is_new(last & ~HPCC_RESPONSE_PENDING, last, 5, 20));
-	assert_false(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 100), 5, 20));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 101), 5, 20));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 4, 100), 5, 20));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(11, 3, 0), 5, 20));
-	assert_true(hpcc_response_is_new(hpcc_response_pack(0xffffffff, 3, 100),
-					 hpcc_response_pack(0, 3, 1), 0xfffffff0, 20));
-	assert_false(hpcc_response_is_new(hpcc_response_pack(0, 3, 100),
-					  hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20));
-}
-
-/* The data that triggered the last response were acknowledged recently, or long ago. */
-TEST(word__is_new_after_the_last_one)
-{
-	u64 last = hpcc_response_pack(10, 3, 100);
-
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(hpcc_response_is_new(cases[i].last, cases[i].word, cases[i].una,
+						      cases[i].nxt), cases[i].want);
+	/* The data that triggered the last response were acknowledged recently, or long ago. */
 	for (u32 una = 11; una < 0xfff00000; una += 0x00fffff1)
 		assert_true(hpcc_response_is_new(last, hpcc_response_pack(una, 3, 1), una,
 						 una + 100000));

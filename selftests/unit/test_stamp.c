@@ -233,9 +233,6 @@ TEST_SHAPES(walk__ip_only)
 	assert_int_equal(place.version, 0);
 }
 
-static const struct shape plain4 = { .version = 4, .slots = 3, .payload = 9 };
-static const struct shape plain6 = { .version = 6, .slots = 3, .payload = 9 };
-
 /* A change of a plain frame, and the result of the walk that it must cause. */
 struct change {
 	int version;
@@ -246,23 +243,9 @@ struct change {
 	int want;
 };
 
-static void check_changes(const struct change *c, u32 nr)
+TEST(walk__results)
 {
-	for (; nr--; c++) {
-		u8 *p;
-
-		build(c->version == 4 ? &plain4 : &plain6);
-		p = b.p + (const u32[]){ 0, b.ip, b.tcp, b.opt }[c->part] + c->at;
-		if (c->bytes == 1)
-			*p = c->value;
-		else
-			put_unaligned_be16(c->value, p);
-		assert_int_equal(walk_built(), c->want);
-	}
-}
-
-TEST(walk__not_for_us)
-{
+	/* The IPv4 packet has 77 bytes; the IPv6 packet has 57 bytes after its IP header. */
 	static const struct change changes[] = {
 		{ 4, IP, 9, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
 		{ 4, FRAME, 12, 2, 0x0806, HPCC_UNSTAMPED_NOT_TCP },
@@ -270,37 +253,13 @@ TEST(walk__not_for_us)
 		{ 4, TCP, 13, 1, 0x02, HPCC_UNSTAMPED_NO_OPTION },
 		{ 4, OPT, 0, 1, 254, HPCC_UNSTAMPED_NO_OPTION },
 		{ 6, IP, 6, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
-	};
-	struct shape bare = { .version = 4, .slots = -1 }, tagged = { .tags = 5, .version = 4 };
-
-	check_changes(changes, ARRAY_SIZE(changes));
-	build(&bare);
-	assert_int_equal(walk_built(), HPCC_UNSTAMPED_NO_OPTION);
-	build(&tagged);
-	assert_int_equal(walk_built(), HPCC_UNSTAMPED_NOT_TCP);
-}
-
-TEST(walk__fragments)
-{
-	static const struct change changes[] = {
+		/* fragments */
 		{ 4, IP, 6, 2, 0x2000, HPCC_UNSTAMPED_FRAGMENT },
 		{ 4, IP, 6, 2, 0x2010, HPCC_UNSTAMPED_FRAGMENT },
 		{ 4, IP, 6, 2, 0x0001, HPCC_UNSTAMPED_FRAGMENT },
 		{ 4, IP, 6, 2, 0x1fff, HPCC_UNSTAMPED_FRAGMENT },
 		{ 4, IP, 6, 2, 0x4000, HPCC_WALK_FOUND },
-	};
-	const struct shape s = { .version = 6, .extra = 8, .slots = 3 };
-
-	check_changes(changes, ARRAY_SIZE(changes));
-	build(&s);
-	b.p[b.ip + 6] = 44;
-	assert_int_equal(walk_built(), HPCC_UNSTAMPED_FRAGMENT);
-}
-
-/* The IPv4 packet has 77 bytes; the IPv6 packet has 57 bytes after its IP header. */
-TEST(walk__contradicting_lengths)
-{
-	static const struct change changes[] = {
+		/* contradicting lengths */
 		{ 4, IP, 2, 2, 77, HPCC_WALK_FOUND },
 		{ 4, IP, 0, 1, 0x44, HPCC_UNSTAMPED_MALFORMED },
 		{ 4, IP, 0, 1, 0x65, HPCC_UNSTAMPED_MALFORMED },
@@ -315,22 +274,35 @@ TEST(walk__contradicting_lengths)
 		{ 6, IP, 0, 1, 0x45, HPCC_UNSTAMPED_MALFORMED },
 	};
 
-	check_changes(changes, ARRAY_SIZE(changes));
+	for (const struct change *c = changes; c < changes + ARRAY_SIZE(changes); c++) {
+		u8 *p;
+
+		build(&(const struct shape){ .version = c->version, .slots = 3, .payload = 9 });
+		p = b.p + (const u32[]){ 0, b.ip, b.tcp, b.opt }[c->part] + c->at;
+		if (c->bytes == 1)
+			*p = c->value;
+		else
+			put_unaligned_be16(c->value, p);
+		assert_int_equal(walk_built(), c->want);
+	}
+	build(&(const struct shape){ .version = 4, .slots = -1 });
+	assert_int_equal(walk_built(), HPCC_UNSTAMPED_NO_OPTION);
+	build(&(const struct shape){ .tags = 5, .version = 4 });
+	assert_int_equal(walk_built(), HPCC_UNSTAMPED_NOT_TCP);
+	build(&(const struct shape){ .version = 6, .extra = 8, .slots = 3 });
+	b.p[b.ip + 6] = 44;
+	assert_int_equal(walk_built(), HPCC_UNSTAMPED_FRAGMENT);
 }
 
 /* In GSO packets above 64 KB the length field is 0. */
 TEST(walk__no_length_stated)
 {
-	struct shape s = { .version = 4, .slots = 3, .payload = 70000 };
-
-	build(&s);
-	put_unaligned_be16(0, b.p + b.ip + 2);
-	assert_int_equal(walk_built(), HPCC_WALK_FOUND);
-
-	s = (struct shape){ .version = 6, .extra = 8, .slots = 3, .payload = 70000 };
-	build(&s);
-	put_unaligned_be16(0, b.p + b.ip + 4);
-	assert_int_equal(walk_built(), HPCC_WALK_FOUND);
+	for (int version = 4; version <= 6; version += 2) {
+		build(&(const struct shape){ .version = version, .extra = version == 4 ? 0 : 8,
+					     .slots = 3, .payload = 70000 });
+		put_unaligned_be16(0, b.p + b.ip + (version == 4 ? 2 : 4));
+		assert_int_equal(walk_built(), HPCC_WALK_FOUND);
+	}
 }
 
 TEST(walk__every_option_length)
@@ -380,19 +352,19 @@ TEST(walk__far_headers)
 
 TEST(walk__without_ethernet)
 {
-	struct hpcc_frame f;
+	static const struct { u16 proto; u32 behind; int want; } cases[] = {
+		{ 0x0800, 0, HPCC_WALK_FOUND }, { 0x86dd, 0, HPCC_UNSTAMPED_MALFORMED },
+		{ 0x8100, 0, HPCC_UNSTAMPED_NOT_TCP }, { 0x0800, 9, HPCC_UNSTAMPED_MALFORMED },
+	};
 
-	build(&plain4);
-	f = (struct hpcc_frame){ b.p, .have = b.len, .len = b.len, .network = b.ip };
-	f.proto = 0x0800;
-	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_WALK_FOUND);
-	f.proto = 0x86dd;
-	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_MALFORMED);
-	f.proto = 0x8100;
-	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NOT_TCP);
-	f.proto = 0x0800;
-	f.network = b.len + 9;
-	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_MALFORMED);
+	build(&(const struct shape){ .version = 4, .slots = 3, .payload = 9 });
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		u32 at = cases[i].behind ? b.len + cases[i].behind : b.ip;
+		struct hpcc_frame f = { b.p, .have = b.len, .len = b.len, .network = at };
+
+		f.proto = cases[i].proto;
+		assert_int_equal(hpcc_walk(&f, KIND, &place), cases[i].want);
+	}
 }
 
 /* The option that make_option() writes. */
@@ -424,6 +396,7 @@ static void check_count(const struct hpcc_stamp *s, int want, u32 hops)
 
 TEST(option__first_free_slot)
 {
+	struct hpcc_stamp s = port;
 	struct hpcc_record r;
 
 	make_option(HPCC_OPT_FORWARD, 0, 0, 3);
@@ -437,6 +410,12 @@ TEST(option__first_free_slot)
 		assert_int_equal(r.tx, (port.tx_ns >> 4) & 0xfffff);
 		assert_int_equal(r.qlen, port.qlen_ns >> 4);
 	}
+	/* the largest queue that a record can express */
+	make_option(HPCC_OPT_FORWARD, 0, 0, 1);
+	s.qlen_ns = ~0ULL;
+	assert_int_equal(stamp_as(&s), HPCC_STAMP_WRITTEN);
+	hpcc_record_decode(p + 4, &r);
+	assert_int_equal(r.qlen, 511 << 14);
 }
 
 /* A switch does not replace existing records, even if its own queue is longer. */
@@ -453,18 +432,6 @@ TEST(option__records_stay)
 			hpcc_record_encode(p + 4 + 8 * k, &r);
 		check_count(&s, HPCC_UNSTAMPED_FULL, 1);
 	}
-}
-
-TEST(option__queue_beyond_the_float)
-{
-	struct hpcc_stamp s = port;
-	struct hpcc_record r;
-
-	make_option(HPCC_OPT_FORWARD, 0, 0, 1);
-	s.qlen_ns = ~0ULL;
-	assert_int_equal(stamp_as(&s), HPCC_STAMP_WRITTEN);
-	hpcc_record_decode(p + 4, &r);
-	assert_int_equal(r.qlen, 511 << 14);
 }
 
 TEST(option__phase)
@@ -486,13 +453,9 @@ TEST(option__hops_saturate)
 	assert_int_equal(p[3] >> 4, 15);
 	make_option(HPCC_OPT_FORWARD, 15, HPCC_OPT_F_PROMPT, 1);
 	check_count(&port, HPCC_UNSTAMPED_FULL, 0);
-}
-
-TEST(option__no_slots)
-{
+	/* no slots */
 	make_option(HPCC_OPT_FORWARD, 2, HPCC_OPT_F_PROMPT, 0);
-	assert_int_equal(stamp_as(&port), HPCC_UNSTAMPED_FULL);
-	assert_int_equal(p[3], 3 << 4 | HPCC_OPT_F_PROMPT);
+	check_count(&port, HPCC_UNSTAMPED_FULL, 1);
 }
 
 TEST(option__identify)
@@ -508,33 +471,30 @@ TEST(option__identify)
 	assert_int_equal(id.bps, 100000000000ULL);
 }
 
-/* A quiet port only increases the hop count; it writes its identity if that is requested. */
-TEST(option__quiet)
+/*
+ * A quiet port only increases the hop count; it writes its identity if that is requested. An
+ * anonymous port writes records, but no identity.
+ */
+TEST(option__quiet_or_anonymous)
 {
-	struct hpcc_stamp s = port;
+	struct hpcc_stamp quiet = port, anonymous = port;
 
-	s.quiet = true;
+	quiet.quiet = true;
 	for (u32 nr = 0; nr <= 4; nr++) {
 		make_option(HPCC_OPT_FORWARD, 1, HPCC_OPT_F_PROMPT, nr);
-		check_count(&s, HPCC_STAMP_QUIET, 1);
+		check_count(&quiet, HPCC_STAMP_QUIET, 1);
 	}
 	make_option(HPCC_OPT_FORWARD, 0, 1, 3);
-	assert_int_equal(stamp_as(&s), HPCC_UNSTAMPED_PHASE);
+	assert_int_equal(stamp_as(&quiet), HPCC_UNSTAMPED_PHASE);
 	make_option(HPCC_OPT_FORWARD, 15, 0, 3);
-	assert_int_equal(stamp_as(&s), HPCC_UNSTAMPED_FULL);
+	assert_int_equal(stamp_as(&quiet), HPCC_UNSTAMPED_FULL);
 	make_option(HPCC_OPT_IDENTIFY, 0, 0, 3);
-	assert_int_equal(stamp_as(&s), HPCC_STAMP_WRITTEN);
-}
-
-TEST(option__anonymous)
-{
-	struct hpcc_stamp s = port;
-
-	s.anonymous = true;
+	assert_int_equal(stamp_as(&quiet), HPCC_STAMP_WRITTEN);
+	anonymous.anonymous = true;
 	make_option(HPCC_OPT_IDENTIFY, 1, 0, 3);
-	check_count(&s, HPCC_UNSTAMPED_OFF, 1);
+	check_count(&anonymous, HPCC_UNSTAMPED_OFF, 1);
 	make_option(HPCC_OPT_FORWARD, 0, 0, 3);
-	assert_int_equal(stamp_as(&s), HPCC_STAMP_WRITTEN);
+	assert_int_equal(stamp_as(&anonymous), HPCC_STAMP_WRITTEN);
 }
 
 /* All ports, also quiet and anonymous ports, stamp an ANSWERED like a FORWARD. */
