@@ -25,8 +25,8 @@ machine()
 		"$TOP/scripts/vm/run.sh" --tree "$ROOT" --timeout 600 "$@"
 }
 
-# retell NAME: print the results of a script in the virtual machine as results of this test.
-retell()
+# repeat_results NAME: print the results of a script in the virtual machine as results of this test.
+repeat_results()
 {
 	local line
 
@@ -50,7 +50,7 @@ load_modules()
 	machine --env "BOOT=/mnt/host$ROOT/usr/share/doc/hpcc-dkms/examples" \
 		-- "$TOP/selftests/deb/load.sh" > "$WORK/load.log" 2>&1
 	grep -q '^1\.\.' "$WORK/load.log" || sed 's/^/# /' "$WORK/load.log"
-	retell load < "$WORK/load.log"
+	repeat_results load < "$WORK/load.log"
 }
 
 # The firmware of the package ovmf trusts this key, and no key of Microsoft. The package
@@ -129,7 +129,7 @@ signatures()
 		--env "UNKNOWN=/mnt/host$WORK/unknown" --env "SERIAL=$(serial_of "$OWN_KEY.pem")" "$@" \
 		-- "$TOP/selftests/deb/signature.sh" > "$WORK/$name.log" 2>&1
 	grep -q '^1\.\.' "$WORK/$name.log" || sed 's/^/# /' "$WORK/$name.log"
-	retell "$name" < "$WORK/$name.log"
+	repeat_results "$name" < "$WORK/$name.log"
 }
 
 secure_boot()

@@ -307,8 +307,8 @@ other_kernel()
 	[ $# = 1 ] || sed -i "/^$2=/d" "$build/.config" "$build/include/config/auto.conf"
 }
 
-# passed_over NAME: dkms builds nothing for this kernel, and reports BUILD_EXCLUSIVE.
-passed_over()
+# skipped_by_dkms NAME: dkms builds nothing for this kernel, and reports BUILD_EXCLUSIVE.
+skipped_by_dkms()
 {
 	local said
 
@@ -322,7 +322,7 @@ unsupported()
 	local rc=0
 
 	other_kernel "$@"
-	passed_over "$1" || rc=1
+	skipped_by_dkms "$1" || rc=1
 	rm -r "$ROOT/lib/modules/$1"
 	return "$rc"
 }
@@ -350,13 +350,13 @@ tests()
 	make_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
-	ok "deb: nothing for lintian to say" lint
-	ok "install: needs no more than packages of Debian" \
+	ok "deb: lintian reports nothing" lint
+	ok "install: needs only packages of Debian" \
 		in_root sh -c 'apt-get install -y --no-install-recommends /debs/*.deb'
-	ok "install: dkms has built four modules for $KVER" built
-	ok "modinfo: names, version, license, dependencies, no more" metadata
-	ok "dkms: signs by its key" signed
-	ok "modprobe: finds them by the names that the kernel asks for" found_by_name
+	ok "install: dkms has built all modules for $KVER" built
+	ok "modinfo: names, version, license, only the expected dependencies" metadata
+	ok "dkms: signs with its key" signed
+	ok "modprobe: finds the modules by the names that the kernel requests" found_by_name
 	ok "tc: finds its plugin" plugin
 	ok "man: finds the manual pages" manuals
 	ok "hpcc-lab, hpcc-replay, hpccmon: start" tools
@@ -367,13 +367,13 @@ tests()
 	ok "dkms: adds, builds, installs, removes" dkms_steps
 	ok "make dkms: adds, builds, installs" dkms_from_tree
 	ok "make dkms: replaces the same version" dkms_again
-	ok "kernel without NETFILTER: passed over by dkms" unsupported "$KVER-other" CONFIG_NETFILTER
-	ok "kernel without NET_SCHED: passed over by dkms" unsupported "$KVER-other" CONFIG_NET_SCHED
-	ok "kernel 5.10: passed over by dkms" unsupported 5.10.0-9-amd64
-	ok "kernel 7.3: passed over by dkms" unsupported 7.3.4-amd64
+	ok "kernel without NETFILTER: dkms skips it" unsupported "$KVER-other" CONFIG_NETFILTER
+	ok "kernel without NET_SCHED: dkms skips it" unsupported "$KVER-other" CONFIG_NET_SCHED
+	ok "kernel 5.10: dkms skips it" unsupported 5.10.0-9-amd64
+	ok "kernel 7.3: dkms skips it" unsupported 7.3.4-amd64
 	ok "kernel without headers: make names the package" no_headers
-	ok "make uninstall: leaves nothing of dkms" dkms_uninstall
-	ok "deb: names what a broken tree fails at" broken
+	ok "make uninstall: removes all files of dkms" dkms_uninstall
+	ok "deb: reports the error of a broken tree" broken
 	ktap_exit
 }
 

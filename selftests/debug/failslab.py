@@ -128,7 +128,7 @@ class Nth:
             undo(error)
             if not reached:
                 expect("error without a fault", error, 0)
-                print(f"# {what}: {errors} failed it, {number - 1 - errors} did not")
+                print(f"# {what}: failed with {errors} faults, succeeded with {number - 1 - errors}")
                 return
             errors += error != 0
         raise AssertionError(f"more than {STEPS_MAX} allocations")
@@ -190,7 +190,7 @@ def test_modules():
         expect(f"insmod {module}", insert(module), 0)
 
 
-def test_setup():
+def test_work_item():
     """Each allocation of the work item that registers a module's parts fails once, selected by its
     bytes: the work item undoes its steps, and tries again.
     """
@@ -213,7 +213,7 @@ def test_setup():
         print(f"# {module}: {space} bytes")
 
 
-def test_modules_go():
+def test_unload():
     """rmmod needs no memory."""
     defer(loaded_again)
     Netns()
@@ -287,7 +287,7 @@ def no_memory(*spaces):
     return sum(ns.counters()["no_memory"] for ns in spaces)
 
 
-def test_coming_back():
+def test_return_to_hpcc():
     """A connection that agreed returns to hpcc when no memory is available, and runs classic. Later it
     gets the memory.
     """
@@ -324,7 +324,7 @@ def test_handshake():
                 break
             space += 256
         print(f"# IPv{version}: {no_memory(path.a, path.b)} faults, {space} bytes")
-        expect("who ran what", seen, {("hpcc", "hpcc"), ("hpcc-classic", "hpcc"), ("hpcc", "hpcc-classic")})
+        expect("congestion controls of both ends", seen, {("hpcc", "hpcc"), ("hpcc-classic", "hpcc"), ("hpcc", "hpcc-classic")})
 
 
 def test_ldcp_needs_nothing():
@@ -338,7 +338,7 @@ def test_ldcp_needs_nothing():
         faults.stop()
 
 
-def test_no_room_in_front():
+def test_no_headroom():
     """IPv6 extension headers use the space in front of a segment, so that our option needs an
     allocation: if the allocation fails the segment is sent without the option.
     """
@@ -356,7 +356,7 @@ def test_no_room_in_front():
         missed += no_memory(pair.c) - before
         client.close()
         server.close()
-    print(f"# {missed} segments went without")
+    print(f"# {missed} segments without the option")
     expect_in("segments without", missed, 1, 100000)
 
 
@@ -386,12 +386,12 @@ def test_port():
             failed = stats["unstamped"]["no_memory"] if cc == "hpcc" else stats["mark_failed"]
             done = stats["stamped"] - before if cc == "hpcc" else stats["marked"]
             cut = path.a.port("right")["hpcc"]["drop_gso"]
-            print(f"# {cc}, each {interval}.: {failed} not written to, {done} were, {cut} could not be cut")
+            print(f"# {cc}, each {interval}.: {failed} packets not changed, {done} changed, {cut} not segmented")
             expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
             total += failed
             if interval == 1:
-                expect("written to", done, 0)
-                expect("cut", cut > 0, cc == "hpcc")    # segments of ldcp's first round trip are not GSO packets
+                expect("changed packets", done, 0)
+                expect("not segmented", cut > 0, cc == "hpcc")    # segments of ldcp's first round trip are not GSO packets
         expect_in(f"faults with {cc}", total, 100, 10000)
 
 
@@ -417,7 +417,7 @@ def responding():
     return "sch_hpcc_respond"
 
 
-def test_port_is_made():
+def test_create_port():
     """Each allocation of a request fails once: the port has its old configuration or the requested one."""
     ns = Netns()
     ns.ip("link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up")
@@ -456,7 +456,7 @@ def test_port_is_made():
     Nth(range_of("__sys_sendto")).each("change", change, changed)
 
 
-def test_responder_is_made():
+def test_create_responder():
     """Without memory for its responder a port is not created, or keeps its configuration, and holds no module."""
     ns, module = Netns(), responding()
     ns.ip("link add d0 type dummy", "link add d1 type dummy")
@@ -494,7 +494,7 @@ def test_devices():
     expect("runs", (get_cc(client), pair.c.flow(client)["hops"]), ("hpcc", 1))
 
 
-# ---- Everything -----------------------------------------------------------------------------------
+# ---- All modules -----------------------------------------------------------------------------------
 
 def test_packets_move():
     """Each access to a packet's header may move it: no code keeps an old pointer."""

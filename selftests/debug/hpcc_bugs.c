@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One bug of each class that a debug kernel has to detect. If a kernel reports these bugs, and
+ * One bug of each class that a debug kernel must detect. If a kernel reports these bugs, and
  * nothing for the other modules, the other modules have no such bugs.
  *
  * The parameter bug=NAME triggers that bug when the module is loaded. Load it only in a guest.
@@ -161,5 +161,5 @@ static void __exit hpcc_bugs_exit(void)
 module_init(hpcc_bugs_init);
 module_exit(hpcc_bugs_exit);
 
-MODULE_DESCRIPTION("Bugs that a debug kernel has to see");
+MODULE_DESCRIPTION("Bugs that a debug kernel must detect");
 MODULE_LICENSE("GPL");

@@ -44,7 +44,7 @@ def test_flows():
 
 
 def test_counters():
-    """Return the flows sorted by name."""
+    """ynl returns the same counters as our own reader."""
     path = Path(switches=1)
     transfer((*path.connect(), pattern(100000)))
     attrs = ynl(path.a, "--dump", "counters-get")

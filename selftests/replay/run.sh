@@ -57,14 +57,14 @@ rejections()
 {
 	rejects "empty file" ':?.*does not begin with' 'd'
 	rejects "wrong first line" 'bad.csv:1: does not begin' '1s/1$/2/'
-	rejects "nothing behind the first line" 'no line of parameters' '2,$d'
+	rejects "no line after the first line" 'no line of parameters' '2,$d'
 	rejects "no parameters" 'bad.csv:2: no line of parameters' '2d'
 	rejects "parameter missing" 'bad.csv:2: parameter w_ai is missing' '2s/ w_ai=[^ ]*//'
 	rejects "parameter not a number" 'bad.csv:2: eta is "x"' '2s/eta=[^ ]*/eta=x/'
 	rejects "eta above 1" 'bad.csv:2: eta is "1.5"' '2s/eta=[^ ]*/eta=1.5/'
 	rejects "T of 0" 'bad.csv:2: T_ns is "0"' '2s/T_ns=[^ ]*/T_ns=0/'
 	rejects "w_min above w_max" 'bad.csv:2: w_min is' '2s/w_min=[^ ]*/w_min=1e9/'
-	rejects "nothing behind the parameters" 'no line of column names' '3,$d'
+	rejects "no line after the parameters" 'no line of column names' '3,$d'
 	rejects "column missing" 'bad.csv:3: column 5 is not h0_ts_ns' '3s/h0_ts_ns,//'
 	rejects "column of the end missing" 'bad.csv:3: column 12 is not last_' \
 		'3s/,last_update_seq//'
@@ -73,7 +73,7 @@ rejections()
 	rejects "no rows" 'no rows' '4,$d'
 	rejects "field missing" 'bad.csv:7: 11 columns, not 12' '7s/,[^,]*$//'
 	rejects "field too many" 'bad.csv:7: 13 columns, not 12' '7s/$/,1/'
-	rejects "more fields than there can be" 'bad.csv:7: more than' \
+	rejects "more fields than the maximum" 'bad.csv:7: more than' \
 		'7s/$/,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,/'
 	rejects "more hops than columns" 'bad.csv:7: nhop is 2' '7s/^\([^,]*,[^,]*\),1,/\1,2,/'
 	rejects "not a number" 'bad.csv:7: ack_seq is "x"' '7s/^[^,]*/x/'
@@ -83,7 +83,7 @@ rejections()
 	rejects "empty field" 'bad.csv:7: last_update_seq is ""' '7s/[^,]*$//'
 	rejects "U not a number" 'bad.csv:7: U is "nan"' '7s/,[^,]*\(\(,[^,]*\)\{4\}\)$/,nan\1/'
 	rejects "binary data" 'bad.csv:7: binary data' '7s/,/\x00/'
-	expect "rejects: file that is not there" 2 'not-there.csv: No such' "$TMP/not-there.csv"
+	expect "rejects: missing file" 2 'not-there.csv: No such' "$TMP/not-there.csv"
 	expect "rejects: directory" 2 "$TMP: " "$TMP"
 	expect "rejects: no file given" 2 'no FILE given'
 	expect "rejects: unknown option" 2 'unrecognized option' --nonsense "$GOOD"
@@ -102,8 +102,8 @@ differences()
 	mv "$TMP/off.csv" "$TMP/u.csv"
 	expect "limit: U off by 2e-4 within --max-du 1e-3" 0 "^u dU=2.0e-04" \
 		--max-du 1e-3 "$TMP/u.csv"
-	expect "one trace beyond among good ones" 1 "^u dU=" "$GOOD" "$TMP/u.csv"
-	expect "an unusable trace outweighs one beyond" 2 "^u dU=" "$TMP/not-there.csv" "$TMP/u.csv"
+	expect "one trace beyond the limits, one good trace" 1 "^u dU=" "$GOOD" "$TMP/u.csv"
+	expect "an unusable trace, and a trace beyond the limits" 2 "^u dU=" "$TMP/not-there.csv" "$TMP/u.csv"
 }
 
 # The limits of the precision test are much stricter than the default limits of hpcc-replay. The

@@ -59,7 +59,7 @@ def between(client, server, version=4, stamp="stamp", **setting):
         print(f"# {what}: {goodput:.0f} Mbit/s, {counters['forward_sent']} requests, "
               f"{counters['echo_received']} echoes")
         expect(what, (get_cc(sock), *mode_and_hops(ns, name)), (name, "telemetry", 2))
-        expect(f"{what}: went wrong", {key: counters[key] for key in BAD if counters[key]}, {})
+        expect(f"{what}: errors", {key: counters[key] for key in BAD if counters[key]}, {})
     # Data of one direction and ACKs of the other share 0.95 of a link, or the whole link if the link
     # is quiet. Of 1538 bytes on the link 1420 are payload, or 1448 if data carry no requests.
     payload = 1448 if setting.get("carry") else 1420

@@ -305,26 +305,26 @@ main()
 	fake_machine
 	ktap_plan "$((20 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 
-	ok "install-deps: silent where nothing is missing" deps_complete
+	ok "install-deps: prints nothing if nothing is missing" deps_complete
 	ok "install-deps: installs as root" deps_root
 	ok "install-deps: updates outdated lists" deps_stale_lists
-	ok "install-deps: without root, the command to run" deps_nobody
-	ok "install-deps: make demo installs nothing for tests" deps_demo
-	ok "build.sh: asks no apt which kernel it is" no_apt
+	ok "install-deps: without root, prints the command to run" deps_nobody
+	ok "install-deps: make demo installs no programs of tests" deps_demo
+	ok "build.sh: finds the kernel without apt" no_apt
 	ok "modules: names the package of missing headers" \
 		refused 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
-	ok "modules: names it as dnf does" no_headers_dnf
+	ok "modules: names the dnf package of missing headers" no_headers_dnf
 	ok "modules: a kernel before 6.1 is refused" out_of_range 5.10.0-9-amd64
 	ok "modules: a kernel after 7.2 is refused" out_of_range 7.3.0-rc1
-	ok "modules: kernels between are not" in_range
-	ok "modules: any kernel if told so" \
+	ok "modules: kernels from 6.1 to 7.2 are accepted" in_range
+	ok "modules: HPCC_ANY_KERNEL=1 accepts any kernel" \
 		says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
-	ok "modules: names what is missing: CONFIG_NETFILTER" lacks CONFIG_NETFILTER
-	ok "modules: names what is missing: CONFIG_NET_SCHED" lacks CONFIG_NET_SCHED
-	ok "modules: names all that is missing" lacks CONFIG_INET CONFIG_NETFILTER
-	ok "modules: by the tools that the kernel was built by" clang_kernel
+	ok "modules: reports a missing CONFIG_NETFILTER" lacks CONFIG_NETFILTER
+	ok "modules: reports a missing CONFIG_NET_SCHED" lacks CONFIG_NET_SCHED
+	ok "modules: reports all missing options" lacks CONFIG_INET CONFIG_NETFILTER
+	ok "modules: uses the tools that built the kernel" clang_kernel
 	ok "modules: a kernel with the BBRv3 patch" tso_segs
-	ok "install-user: all that it should" install_user
+	ok "install-user: installs all files" install_user
 	ok "uninstall: leaves no file" uninstall
 	[ "${#kernels[@]}" -gt 0 ] || ok "install: modules for the guest" modules_of_guest
 	for dir in "${kernels[@]}"; do

@@ -161,15 +161,15 @@ main()
 	expect "programs add up" 0 "4 passed, 0 failed" good good
 	producer bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 1'
 	expect "a failure counts" 1 "1 passed, 1 failed" bad
-	expect "a failure beside a pass" 1 "3 passed, 1 failed" good bad
+	expect "a failure after a pass" 1 "3 passed, 1 failed" good bad
 	producer notes 'echo "KTAP version 1"; echo 1..3; echo "# of a"; echo "ok 1 - a"; seq -f "# b%g" 9; echo "not ok 2 - b"; echo "not ok 3 - c"; exit 1'
 	expect "failures with and without notes" 1 "1 passed, 2 failed" notes
-	shown "a failure's last notes, and no other's" \
+	shown "each failure is shown with its last notes" \
 		"not ok 2 - b|# b4|# b5|# b6|# b7|# b8|# b9|not ok 3 - c"
 	producer quiet_bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 0'
 	expect "a failure with exit status 0" 1 "1 passed, 1 failed" quiet_bad
 	producer skip "$HEAD2"'echo "ok 1 - a"; echo "ok 2 - b # SKIP no reason"'
-	expect "a skip is no pass" 0 "1 passed, 0 failed, 1 skipped" skip
+	expect "a skipped test has not passed" 0 "1 passed, 0 failed, 1 skipped" skip
 	producer short "$HEAD2"'echo "ok 1 - a"'
 	expect "a result is missing" 1 "1 passed, 1 failed" short
 	producer crash "$HEAD2"'echo "ok 1 - a"; kill -SEGV $$'
@@ -183,14 +183,14 @@ main()
 	producer beyond "$HEAD2"'seq -f "ok %g - x" 3'
 	expect "more than planned" 1 "2 passed, 1 failed" beyond
 	producer gap 'echo "KTAP version 1"; echo 1..3; echo "ok 1 - a"; echo "ok 3 - c"'
-	expect "a number left out" 1 "1 passed, 1 failed" gap
+	expect "a missing number" 1 "1 passed, 1 failed" gap
 	producer bail "$HEAD2"'echo "ok 1 - a"; echo "Bail out! no network"'
 	expect "bail out" 1 "1 passed, 2 failed" bail
 	producer all_skipped 'echo "KTAP version 1"; echo "1..0 # SKIP no such kernel"; exit 4'
-	expect "all skipped is nothing run" 1 "0 passed, 0 failed, 1 skipped" all_skipped
-	expect "all skipped beside a pass" 0 "2 passed, 0 failed, 1 skipped" all_skipped good
+	expect "all tests are skipped" 1 "0 passed, 0 failed, 1 skipped" all_skipped
+	expect "all tests of one program are skipped" 0 "2 passed, 0 failed, 1 skipped" all_skipped good
 	producer splat "$HEAD2"'echo "ok 1 - a"; echo "WARNING: CPU: 0 PID: 1 at net/x.c:1"; echo "ok 2 - b"'
-	expect "the kernel complained" 1 "2 passed, 1 failed" splat
+	expect "an error report of the kernel" 1 "2 passed, 1 failed" splat
 	producer two 'for i in 1 2; do echo "KTAP version 1"; echo 1..1; echo "ok 1 - a"; done'
 	expect "two documents" 0 "2 passed, 0 failed" two
 	producer nested "$HEAD2"'echo "    KTAP version 1"; echo "    1..1"; echo "    not ok 1 - in"; echo "not ok 1 - a"; echo "ok 2 - b"; exit 1'
@@ -200,32 +200,32 @@ main()
 	ended "a hang ends by real time" "6 s, of which less than 1 s CPU time"
 
 	HPCC_HANG_S=2 expect "a hang far from the limit" 1 "1 passed, 2 failed" hangs
-	ended "a hang ends where no CPU time is used" "2 s with less than 0.0033 s of CPU time: it hangs"
+	ended "a hang ends when no CPU time is used" "2 s with less than 0.0033 s of CPU time: it hangs"
 	producer slow "$HEAD2"'echo "ok 1 - a"; timeout 4 bash -c "while :; do :; done"; echo "ok 2 - b"'
-	HPCC_HANG_S=3 expect "what uses CPU time does not hang" 0 "2 passed, 0 failed" slow
+	HPCC_HANG_S=3 expect "a program that uses CPU time does not hang" 0 "2 passed, 0 failed" slow
 	HPCC_HANG_S=1 "$(dirname "$CHECK")/limit.py" 60 sleep 60 2> "$WORK/log"
 	verdict "limit.py ends a hang" "124 limit: timed out after 1 s with less than 0.0017 s of CPU time: it hangs" "$? $(cat "$WORK/log")"
 	producer burns "$HEAD2"'echo "ok 1 - a"; bash -c "while :; do :; done"'
 	LIMIT_S=2 expect "too much CPU time" 1 "1 passed, 2 failed" burns
 	ended "CPU time of a child counts" "2 s of CPU time"
 	producer waits "$HEAD2"'echo "ok 1 - a"; sleep 3; echo "ok 2 - b"'
-	LIMIT_S=1 expect "the limit is no limit of real time" 0 "2 passed, 0 failed" waits
+	LIMIT_S=1 expect "the limit does not limit real time" 0 "2 passed, 0 failed" waits
 
 	all "rows that pass" 0 $'debug 5 0 2 0\nvm-7.2 5 0 2 0' debug vm-7.2
 	all "a row that fails, one that crashes" 1 \
 		$'vm-6.12 3 1 0 0\numl-6.12 0 1 0 0\nicount 5 0 2 0' vm-6.12 uml-6.12 icount
 	ONLY="proc sysctl" all "some scripts of a row" 0 $'vm-7.2 4 0 0 0\nicount 5 0 2 0' vm-7.2 icount
-	all "a row that there is not" 2 "" debug vm-6.2
+	all "an unknown row" 2 "" debug vm-6.2
 
 	machine "all pass" 0 "4 passed, 0 failed" good fine
-	machine "a second attempt is told of" 0 \
+	machine "a second attempt is reported" 0 \
 		"passed at the second attempt only: vm/flaky: b|4 passed, 0 failed" good flaky
-	machine "what fails twice has failed" 1 "3 passed, 1 failed" good broken
-	machine "no second attempt after a complaint" 1 "5 passed, 2 failed" good flaky splat
+	machine "a test that fails twice has failed" 1 "3 passed, 1 failed" good broken
+	machine "no second attempt after an error report of the kernel" 1 "5 passed, 2 failed" good flaky splat
 
 	coverage "the counters of two scripts" 0 "4 4 100.0"
 	coverage "a script that fails" 1 "4 4 100.0"
-	coverage "a script that there is not" 2 ""
+	coverage "an unknown script" 2 ""
 
 	ktap_exit
 }

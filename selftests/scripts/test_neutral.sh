@@ -31,7 +31,7 @@ scenario()
 }
 
 # Check that a scenario contains data segments, losses at a bottleneck, and marks for dctcp.
-worth_comparing()
+has_the_events()
 {
 	local name=$1 lines
 
@@ -46,7 +46,7 @@ worth_comparing()
 }
 
 # Two durations may differ by 2 ns, because the clock rounds both of its readings.
-as_long()
+same_duration()
 {
 	local before after
 
@@ -59,9 +59,9 @@ as_long()
 
 compare()
 {
-	worth_comparing "$1" || return 1
+	has_the_events "$1" || return 1
 	diff <(scenario "$1" "$WORK/without" | grep -v '^took ') \
-		<(scenario "$1" "$WORK/with" | grep -v '^took ') > "$WORK/diff" && as_long "$1" && return
+		<(scenario "$1" "$WORK/with" | grep -v '^took ') > "$WORK/diff" && same_duration "$1" && return
 	head -n 10 "$WORK/diff"
 	return 1
 }

@@ -24,9 +24,9 @@ report()
 	echo "$LINE"
 }
 
-test_others_are_counted()
+test_counts_races_of_the_kernel()
 {
-	expect "what is left" "$({
+	expect output "$({
 		echo "[    1.0] before"
 		report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" " b+0x1/0x2"
 		report "BUG: KCSAN: data-race in c / d" " c+0x1/0x2 [nft_ct]"
@@ -34,7 +34,7 @@ test_others_are_counted()
 	} | kept | paste -sd '|')" "before|after|# 2 data races in code of the kernel"
 }
 
-test_ours_are_kept()
+test_prints_races_of_our_modules()
 {
 	local module
 
@@ -45,7 +45,7 @@ test_ours_are_kept()
 	done
 }
 
-test_interrupted_is_elsewhere()
+test_ignores_code_below_an_interrupt()
 {
 	local -a ours=(" d+0x1/0x2 [sch_hpcc]" " e+0x1/0x2") entry
 	local irq
@@ -60,29 +60,29 @@ test_interrupted_is_elsewhere()
 		expect "above $irq" "$(report "BUG: KCSAN: data-race in a / b" \
 			"read to 0x1 of 8 bytes by interrupt on cpu 0:" "${ours[@]}" "${entry[@]}" |
 			kept | wc -l)" 6
-		expect "the other one" "$(report "BUG: KCSAN: data-race in a / b" \
+		expect "the other stack" "$(report "BUG: KCSAN: data-race in a / b" \
 			"read to 0x1 of 8 bytes by interrupt on cpu 0:" " a+0x1/0x2" "${entry[@]}" "" \
 			"write to 0x1 of 8 bytes by task 1 on cpu 1:" "${ours[@]}" | kept | wc -l)" 9
 	done
 }
 
-test_one_does_not_hide_the_next()
+test_one_report_does_not_hide_the_next()
 {
-	expect "what is left" "$({
+	expect output "$({
 		report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2"
 		report "BUG: KCSAN: data-race in c / d" " c+0x1/0x2 [tcp_hpcc]"
 		report "BUG: KCSAN: data-race in e / f" " e+0x1/0x2"
 	} | kept | grep -c 'c / d')" 1
 }
 
-test_other_complaints_are_kept()
+test_prints_other_reports()
 {
 	expect "KASAN" "$(report "BUG: KASAN: use-after-free in a" " a+0x1/0x2" | kept | wc -l)" 2
-	expect "in between" "$(report "BUG: KCSAN: data-race in a / b" \
+	expect "within a report" "$(report "BUG: KCSAN: data-race in a / b" \
 		"WARNING: CPU: 0 PID: 1 at a" | kept | grep -c warning)" 1
 }
 
-test_end_in_a_report()
+test_end_within_a_report()
 {
 	expect "lines" "$(report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" | head -n 3 |
 		kept | wc -l)" 2

@@ -86,13 +86,13 @@ main()
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "a module without a version" unversioned kmod/ldcp/main.c
 	ok "a module of a carrier without a version" unversioned qdisc/stamp/ioam.c
-	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
-	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
-	ok "shellcheck that breaks off" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
+	ok "checkpatch aborts" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
+	ok "kernel-doc aborts" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
+	ok "shellcheck aborts" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
 	ok "an undefined name" misnamed
-	ok "a program that is missing" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
-	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
-	ok "includes as they are" planted includes "" kmod/hpcc/main.c ""
+	ok "a missing program" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
+	ok "git lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
+	ok "the includes of the tree" planted includes "" kmod/hpcc/main.c ""
 	ok "an include of a higher room" planted includes \
 		"kmod/hpcc/packet/segment.c: control/cc.h is in a higher room than packet" \
 		kmod/hpcc/packet/segment.c '#include "control/cc.h"'
@@ -102,12 +102,12 @@ main()
 	ok "an import of a higher room" planted includes \
 		"scripts/lab/model/planted.py: show/page is in a higher room than model" \
 		scripts/lab/model/planted.py 'from ..show import page'
-	ok "a declaration of what a higher room defines" planted includes \
+	ok "a declaration of a function of a higher room" planted includes \
 		"kmod/hpcc/packet/segment.h: control defines hpcc_cwnd" \
 		kmod/hpcc/packet/segment.h 'u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);'
 	ok "two headers of one name" planted includes \
 		"qdisc/parse/flow.h: kmod/hpcc/flow/flow.h has the same name" qdisc/parse/flow.h ""
-	ok "a write of another file's field" planted writes \
+	ok "a write to a field of another file" planted writes \
 		"kmod/hpcc/hook/local_in.c: line * writes hops, which telemetry/mailbox.c owns" \
 		kmod/hpcc/hook/local_in.c 'WRITE_ONCE(flow->hops, 1);'
 	ok "no file of the core names a carrier" planted names "" kmod/hpcc/main.c ""
@@ -128,7 +128,7 @@ main()
 	ok "no circle in the tree" planted circles "" kmod/hpcc/main.c ""
 	ok "a declaration makes no circle" planted circles "!(*core/module*)" \
 		qdisc/core/module.c 'bool hpcc_parse_any(struct sk_buff *skb);'
-	ok "a check that there is not" style 2 \
+	ok "an unknown check" style 2 \
 		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields rooms" nonsense
 	ktap_exit
 }

@@ -115,10 +115,10 @@ main()
 	make_home "$tree" "$lab"
 	ktap_plan 5
 	ok "make demo: as an ordinary user" demo
-	ok "make demo: results do not depend on who runs it where" same_results
-	ok "hpcc-lab: its own tests, as an ordinary user" tests_of_lab
-	ok "run.sh: a guest that sees the host" guest
-	ok "make demo: an empty cache, as far as a build" empty_cache
+	ok "make demo: results do not depend on the user or the directory" same_results
+	ok "hpcc-lab: tests of the lab, as an ordinary user" tests_of_lab
+	ok "run.sh: a guest sees the files of the host" guest
+	ok "make demo: with an empty cache, until the kernel source is unpacked" empty_cache
 	ktap_exit
 }
 

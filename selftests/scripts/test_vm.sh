@@ -266,22 +266,22 @@ main()
 	TREE=$("$TOP/scripts/vm/kernel.sh") || ktap_skip_all "no kernel"
 	export TMPDIR=$WORK
 	ktap_plan 16
-	ok "kvm: no guest boots with it: emulated, tried once" kvm_does_not_boot
-	ok "kvm: a guest hangs with it: emulated" kvm_hangs
-	ok "kvm: a guest boots with it" kvm_boots
+	ok "kvm: if no guest boots, the CPU is emulated from then on" kvm_does_not_boot
+	ok "kvm: if a guest hangs, the CPU is emulated" kvm_hangs
+	ok "kvm: a guest boots" kvm_boots
 	ok "run: a guest that does not end" hangs
 	ok "run: a guest without a sign of life" silent
 	ok "run: a guest that dies shows its console" dies
-	ok "run: from the kernel's first complaint on" dies_at_length
+	ok "run: the console is shown from the first error report on" dies_at_length
 	ok "run: all CPUs in one thread" one_thread
 	ok "run: one CPU that counts its instructions" counted_instructions
 	ok "run: rejects unknown options" bad_arguments
-	ok "run: nothing is left of all these" nothing_left
-	ok "kernel: a distribution that has none" no_kernel_here
+	ok "run: no process or directory of a fake guest remains" nothing_left
+	ok "kernel: a distribution without a kernel package" no_kernel_here
 	ok "check: tests that need virtual time count in the layer that ran them" elsewhere
-	ok "run: status, CPUs, kernel, modules, what may be written" real
+	ok "run: status, CPUs, kernel, modules, writable files" real
 	ok "test: a script that hangs or panics does not affect others" shared
-	ok "run: nothing is left of real ones" nothing_left
+	ok "run: no process or directory of a guest remains" nothing_left
 	ktap_exit
 }
 

@@ -198,7 +198,7 @@ TEST(algo_init__without_links)
 }
 
 /* When a path becomes longer, the state of its first links is kept. */
-TEST(algo_links__more_of_them)
+TEST(algo_links__keeps_links_of_a_longer_path)
 {
 	struct hpcc_link *L;
 
@@ -236,7 +236,7 @@ TEST(algo_restart__clamps)
 	}
 }
 
-TEST(algo_restart__returns_at_once)
+TEST(algo_restart__first_update_needs_no_round_trip)
 {
 	hpcc_algo_restart(&a, &p, BYTES(1000));
 	/* This ACK number is far below last_update_seq. A load of 1 % multiplies W by 95. */
@@ -329,7 +329,7 @@ TEST(algo_slow__doubles)
 }
 
 /* W_max grows with T: this does not restart slow start. */
-TEST(algo_slow__stays_over)
+TEST(algo_slow__does_not_begin_again)
 {
 	struct hpcc_params larger = p;
 
@@ -453,7 +453,7 @@ TEST(measure_inflight__largest_link_counts)
 	}
 }
 
-TEST(measure_inflight__order_of_records_is_no_matter)
+TEST(measure_inflight__any_order_of_records)
 {
 	struct hpcc_algo b;
 	struct hpcc_sample r[3];
@@ -519,7 +519,7 @@ TEST(measure_inflight__missing_link_is_remembered)
 	assert_true(a.U_q24 == ONE);
 }
 
-TEST(measure_inflight__later_link_has_no_rate_yet)
+TEST(measure_inflight__new_link_has_no_rate)
 {
 	s[0] = next(&a, 1, T_NS, T_NS / 2, 0);
 	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50, .qlen = 1ULL << 50 };
@@ -548,7 +548,7 @@ TEST(measure_inflight__without_a_usable_record)
 	}
 }
 
-TEST(measure_inflight__unusable_record_takes_its_link_out)
+TEST(measure_inflight__ignores_the_link_of_an_unusable_record)
 {
 	three(5);
 	s[0] = next(&a, 1, T_NS, T_NS, 0);
@@ -564,7 +564,7 @@ TEST(measure_inflight__unusable_record_takes_its_link_out)
 	assert_true(a.U_q24 == ONE * 3 / 4);
 }
 
-TEST(measure_inflight__tx_back_starts_the_link_anew)
+TEST(measure_inflight__tx_back_restarts_the_link)
 {
 	measure(T_NS, T_NS, 0);
 	assert_int_equal(measure(100, -1, 9 * T_NS), HPCC_ACK_TX_BACK | HPCC_ACK_NO_SAMPLE);

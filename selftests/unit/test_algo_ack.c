@@ -34,7 +34,7 @@ TEST(measure_quiet__adds_at_first)
 }
 
 /* In later round trips W is multiplied by 64/63, 64/62 .. 2, until W is W_init. */
-TEST(measure_quiet__then_multiplies)
+TEST(measure_quiet__multiplies_later)
 {
 	u64 before;
 
@@ -130,7 +130,7 @@ TEST(measure_quiet__beside_a_measured_link)
 }
 
 /* A quiet link whose reports stop counts as idle after a time, like any other link. */
-TEST(measure_quiet__silence)
+TEST(measure_quiet__ends_without_reports)
 {
 	quiet_ack(2, T_NS, 200000);
 	for (u32 i = 1; i <= HPCC_LINK_ROUNDS + 2; i++)
@@ -211,7 +211,7 @@ TEST(compute_wind__without_update_keeps_Wc)
 	assert_equal(&a, &before);
 }
 
-TEST(compute_wind__clamps_what_Wc_stores)
+TEST(compute_wind__clamps_Wc)
 {
 	for (u32 stage = 0; stage <= 5; stage += 5) {
 		a.inc_stage = stage;
@@ -270,7 +270,7 @@ TEST(new_ack__first_is_stored_only)
 	assert_false(a.started);
 }
 
-TEST(new_ack__synchronises_beyond_last_update_seq)
+TEST(new_ack__once_in_a_round_trip)
 {
 	const long double want = W_INIT * 0.475L + 62.5;
 

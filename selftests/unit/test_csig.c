@@ -148,7 +148,7 @@ TEST(write__compares)
 	assert_int_equal(hpcc_csig_write(p, &hop, &u), HPCC_UNSTAMPED_NO_OPTION);
 }
 
-TEST(locator__never_nobody)
+TEST(locator__never_0)
 {
 	u32 seen = 0;
 

@@ -60,7 +60,7 @@ TEST(csv_ack__json)
 }
 
 /* csv_parse() reads the hops that csv_line() writes. */
-TEST(csv_line__is_read_again)
+TEST(csv_line__can_be_parsed)
 {
 	struct flow flow = { .W = 5849, .Wc = 5970, .U = 0.99, .R = 34000000, .T_ns = 170000,
 			     .inc_stage = 3, .nr_hops = HPCC_HOPS_MAX }, again;

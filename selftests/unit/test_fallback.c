@@ -62,7 +62,7 @@ TEST(ack__losses_add_up)
 	assert_true(round_trip(100, 115, 0, 2));
 }
 
-TEST(ack__little_loss_is_none)
+TEST(ack__ignores_little_loss)
 {
 	for (u32 i = 0; i < 1000; i++)
 		assert_false(round_trip(40, i % 2, 0, 10));
@@ -123,13 +123,13 @@ TEST(ack__overload_explains)
 }
 
 /* A fast link that sent one burst does not count as busy if the ACKs took a long time. */
-TEST(ack__sender_s_clock)
+TEST(ack__uses_the_sender_clock)
 {
 	w.now += 9 * T;
 	assert_true(round_trip(20, 50, 0, 100));
 }
 
-TEST(ack__counters_that_began_anew)
+TEST(ack__restarted_counters)
 {
 	start(2);
 	w.a.L[0].tx += 1ULL << 40;
@@ -177,7 +177,7 @@ TEST(ack__busy_link_explains_four_windows)
 	assert_true(round_trip(0, 1, 0, 100));
 }
 
-TEST(rto__is_some_packets)
+TEST(rto__counts_as_few_losses)
 {
 	/* Losses of the packets in flight at an RTO count only up to 4, until all these packets
 	 * are acknowledged.
@@ -212,7 +212,7 @@ TEST(rto__is_some_packets)
 	assert_int_equal(w.f.rto_left, 1);
 }
 
-TEST(undo__forgives)
+TEST(undo__forgets_losses)
 {
 	w.lost += 100;
 	hpcc_fallback_undo(&w.f, w.lost);
@@ -230,7 +230,7 @@ TEST(got__larger_of_two)
 	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered), 5);
 }
 
-TEST(hold__of_losses_not_explained)
+TEST(hold__after_unexplained_losses)
 {
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), 0);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost + 1), HPCC_HOLD_LOSS);
@@ -294,7 +294,7 @@ TEST(cost__in_proportion)
 	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost + (1U << 31) - 1, 2), HPCC_HOLD_MAX);
 }
 
-TEST(late__takes_back)
+TEST(late__undoes_a_fallback)
 {
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(classic(&w.f), 64);

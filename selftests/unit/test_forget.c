@@ -110,7 +110,7 @@ TEST(flow_of__is_forgotten_by_the_next_look)
 }
 
 /* Any number of flows of other namespaces causes scans for at most a tenth of the time. */
-TEST(flow_of__asks_for_a_tenth_of_the_time)
+TEST(flow_of__scans_for_a_tenth_of_the_time)
 {
 	struct recorder recorder = { .known = known_new() };
 	double begin = seconds(CLOCK_MONOTONIC);

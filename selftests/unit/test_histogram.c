@@ -21,7 +21,7 @@ TEST(hist_bucket__begins_and_ends_as_defined)
 	}
 }
 
-TEST(hist_bucket__last_holds_whatever_is_longer)
+TEST(hist_bucket__last_contains_all_longer_queues)
 {
 	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)), HPCC_HIST_BUCKETS - 1);
 	assert_int_equal(hpcc_hist_bucket(~0U), HPCC_HIST_BUCKETS - 1);

@@ -163,7 +163,7 @@ TEST(speed__codes)
 	assert_int_equal(hpcc_ifa_speed(0), 15);
 }
 
-TEST(record__follows)
+TEST(record__continues_when_counters_wrap)
 {
 	struct hpcc_record a, b;
 

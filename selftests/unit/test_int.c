@@ -222,7 +222,7 @@ TEST(record__integrates)
 	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 2000);
 }
 
-TEST(record__begins_anew)
+TEST(record__restarts)
 {
 	u8 tag = record(GBIT_100).tag, last;
 
@@ -243,7 +243,7 @@ TEST(record__begins_anew)
 	assert_int_equal(record(8).qlen, ~0U);
 }
 
-TEST(util__of_a_window)
+TEST(util__in_a_window)
 {
 	static const struct { u32 tx, window; u32 want; } cases[] = {
 		{ 0, 1, 0 }, { 950, 1000, 1020054732 }, { 1000, 1000, HPCC_INT_UTIL_ONE },

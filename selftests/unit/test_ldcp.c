@@ -240,7 +240,7 @@ TEST(revoke__steps)
 	check_steps(ldcp_revoke, steps, ARRAY_SIZE(steps));
 }
 
-TEST(any__no_segments_are_none)
+TEST(any__zero_segments_change_nothing)
 {
 	struct ldcp_params p = params(1, 1, 1);
 
@@ -306,7 +306,7 @@ static long double draft_revoke(const struct ldcp_params *p, long double cw, u32
 	return fmaxl(cw - n * seg(p->beta_q24), 1);
 }
 
-TEST(any__as_the_draft_has_it)
+TEST(any__equals_the_draft)
 {
 	for (int i = 0; i < 1000000; i++) {
 		struct ldcp_params p = some_params();

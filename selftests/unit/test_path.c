@@ -38,7 +38,7 @@ static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 	return longest;
 }
 
-TEST(phase_next__equal_requests_take_a_round_each)
+TEST(phase_next__each_hop_once_in_a_round)
 {
 	u32 hops, n;
 
@@ -90,7 +90,7 @@ static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
 	return hpcc_phase_quiet(&opt, told, full);
 }
 
-TEST(phase_quiet__those_that_were_asked)
+TEST(phase_quiet__addressed_hops)
 {
 	/* all hops addressed, some wrote a record */
 	assert_int_equal(quiet_of(5, 0, 3, 0, false), 0x1f);

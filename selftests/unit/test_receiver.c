@@ -71,7 +71,7 @@ TEST(params__bytes)
 	assert_int_equal(words[1], 0x35ULL << 56 | 16ULL << 44 | 0xffffULL << 28 | 134218);
 }
 
-TEST(params__there_and_back)
+TEST(params__pack_and_unpack)
 {
 	struct hpcc_newint_params got;
 	u64 words[2];
@@ -138,7 +138,7 @@ TEST(newint_part__nearest_below)
 	}
 }
 
-TEST(window__there_and_back)
+TEST(window__pack_and_unpack)
 {
 	static const u64 bad[] = {
 		0x1900123440000001ULL, 0x1900123400000000ULL, 0x1901123400000001ULL,
@@ -181,7 +181,7 @@ TEST(window__bytes)
 				 cases[i].want);
 }
 
-TEST(newint_begin__W)
+TEST(newint_begin__sets_W)
 {
 	q.W = 32768;
 	begin(77);

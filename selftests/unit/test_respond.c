@@ -165,7 +165,7 @@ TEST(response__is_no_request)
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
 }
 
-TEST(trigger__of_some_requests_only)
+TEST(trigger__only_some_requests)
 {
 	enum { ACK = 0x18, NO_ACK = 0x08, RST = 0x14 };
 	static const struct { u8 kind, source, type, hops, flags; bool want; } cases[] = {
@@ -316,7 +316,7 @@ TEST(turn__forged_numbers)
 }
 
 /* If more flows have the same hash than the set has entries, they share the turns. */
-TEST(turn__of_many)
+TEST(turn__of_many_flows)
 {
 	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
 	u32 had[HPCC_TURN_WAYS + 1] = {};

@@ -18,7 +18,7 @@ static void begin(void)
 	hpcc_algo_init(&a, &p);
 }
 
-TEST(respond__first_round_trip)
+TEST(respond__divides_Wc_once)
 {
 	u64 W_q16;
 
@@ -55,7 +55,7 @@ TEST(respond__never_raises_W)
 }
 
 /* If the receiver computes W, a second response counts even if its u' is below U. */
-TEST(respond__told)
+TEST(respond__receiver_computes_W)
 {
 	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, true));
 	a.W_q16 = W_INIT;
@@ -98,7 +98,7 @@ TEST(respond__sequence_numbers)
 }
 
 /* When the round trip ends, Wc is divided once, by the U that the response has set. */
-TEST(respond__and_the_round_trip_ends)
+TEST(respond__at_the_end_of_a_round_trip)
 {
 	struct hpcc_link links[1] = { { .ts = 0 } };
 	struct hpcc_sample s = { .hop = 1, .ts = 1000, .tx = 1000, .qlen = 3 * T };
@@ -156,7 +156,7 @@ TEST(follow_receiver__response_holds)
 	assert_int_equal(a.W_q16, W_INIT);
 }
 
-TEST(word__holds_what_was_put_in)
+TEST(word__pack_and_unpack)
 {
 	u64 word = hpcc_response_pack(0xfedcba98, 31, 0x1234567890abc123ULL);
 

@@ -164,7 +164,7 @@ TEST_SHAPES(walk__finds_option)
 }
 
 /* Each call of the walk requests more bytes, and the final result is the same. */
-TEST_SHAPES(walk__asks_for_what_it_needs)
+TEST_SHAPES(walk__requests_missing_bytes)
 {
 	u32 have = 0, rounds = 0;
 	u8 *p = malloc(1);
@@ -419,7 +419,7 @@ TEST(option__first_free_slot)
 }
 
 /* A switch does not replace existing records, even if its own queue is longer. */
-TEST(option__records_stay)
+TEST(option__keeps_existing_records)
 {
 	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };
 	struct hpcc_record r = { .hop = 1, .tag = 9 };
@@ -528,7 +528,7 @@ TEST(option__other_types_untouched)
 	}
 }
 
-TEST_SHAPES(check__stays_right)
+TEST_SHAPES(checksum__stays_correct)
 {
 	for (int round = 0; round < 20; round++) {
 		struct hpcc_stamp st = {

@@ -62,7 +62,7 @@ cost()
 }
 
 # A packet without a request needs at most as many instructions as in fq_codel.
-no_dearer()
+costs_at_most_fq_codel()
 {
 	local packet batch ours theirs
 
@@ -89,9 +89,9 @@ main()
 	write_job
 	HPCC_MODDIR=$WORK TC_LIB_DIR=$WORK "$TOP/scripts/vm/run.sh" --icount --tree "$tree" --ro "$WORK" \
 		--timeout 500 -- bash "$WORK/job" "$WORK" > "$WORK/out" 2>&1 < /dev/null
-	ktap_result "$(($? != 0))" "the guest measures"
+	ktap_result "$(($? != 0))" "the guest measures the costs"
 	grep ' batch ' "$WORK/out" | sed 's/^/# /'
-	ok "a packet without a request costs no more than in fq_codel" no_dearer
+	ok "a packet without a request costs at most as much as in fq_codel" costs_at_most_fq_codel
 	ktap_exit
 }
 

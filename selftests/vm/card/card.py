@@ -138,12 +138,11 @@ def check_tx(segments, in_order):
         unit = one[3] // COUNTER
         less += dtx < two[1] - one[1] - 2 * unit
         more += dtx > two[1] - one[1] + 2 * unit
-    print(f"# {len(records)} records; tx grew by less than what came {less} times, by more "
-          f"{more} times, in all {sent / seen:.4f} of it; longest queue "
-          f"{max(rec[2] for rec in records)} ns")
-    expect_in("tx in all", sent / seen, 0.999, 1.1)
+    print(f"# {len(records)} records; tx grew by less than the packets that arrived {less} times, by more {more} times; "
+          f"ratio of the sums {sent / seen:.4f}; longest queue {max(rec[2] for rec in records)} ns")
+    expect_in("ratio of the sums", sent / seen, 0.999, 1.1)
     if in_order:
-        expect("steps of tx by less than what came", less, 0)
+        expect("steps of tx that are too small", less, 0)
     return records
 
 
@@ -166,10 +165,9 @@ def through(driver, mtu=1500, limit=0, queues=1):
     expect_in("stamped", sums["stamped"], asked, asked + 20)
     expect_in("records", len(records), 0.95 * asked - 2, asked)
     expect("drop_gso", sums["drop_gso"], 0)
-    print(f"# {driver}: {path.queues} queues, {asked} packets of GSO, {len(data)} segments, "
-          f"{sums['stamped']} stamped")
+    print(f"# {driver}: {path.queues} queues, {asked} GSO packets, {len(data)} segments, {sums['stamped']} stamped")
     if mtu == 1500:
-        expect("packets cut behind the qdisc", len(data) > asked, True)
+        expect("packets segmented after the qdisc", len(data) > asked, True)
     for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored",
                  "unseen_loss"):
         expect(name, counters[name], 0)
@@ -189,7 +187,7 @@ def test_byte_queue_limits():
     path, records = through("e1000e", limit=3000)
     expect_in("limit", int(path.byte_limit("limit")), 1, 3000)
     expect_in("longest queue", max(rec[2] for rec in records), 1514 * 8, 10 ** 9)
-    expect("queue behind the last", records[-1][2], 0)
+    expect("queue of the last record", records[-1][2], 0)
 
 
 def test_queue_for_each_cpu():
