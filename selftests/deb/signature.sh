@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Test the signatures of the modules of hpcc-dkms. test_deb.sh runs this script in a
-# virtual machine whose kernel accepts only signed modules: because of
-# module.sig_enforce=1, or because of Secure Boot. With Secure Boot the firmware trusts a
-# key, whose certificate has the serial number SERIAL. Three directories contain the
-# modules: unsigned (UNSIGNED), signed with an unknown key (UNKNOWN), and signed with the
-# trusted key by sign-file (OWN). dkms has signed the modules that modprobe finds: with
-# the trusted key under Secure Boot, otherwise with its own key.
+# Test the signatures of the modules of hpcc-dkms. test_deb.sh runs this script in a virtual machine
+# whose kernel accepts only signed modules: because of module.sig_enforce=1, or because of Secure
+# Boot. With Secure Boot the firmware trusts a key, whose certificate has the serial number SERIAL.
+# Three directories contain the modules: unsigned (UNSIGNED), signed with an unknown key (UNKNOWN),
+# and signed with the trusted key by sign-file (OWN). dkms has signed the modules that modprobe
+# finds: with the trusted key under Secure Boot, otherwise with its own key.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"

@@ -60,9 +60,8 @@ class Faults:
     until stop(). The first allocation beyond a number of bytes fails, or every interval-th allocation.
     """
 
-    DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0,
-               "task-filter": "N", "stacktrace-depth": 32, "require-start": 0,
-               "require-end": (1 << 64) - 1, "ignore-gfp-wait": "N"}
+    DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0, "task-filter": "N", "stacktrace-depth": 32,
+               "require-start": 0, "require-end": (1 << 64) - 1, "ignore-gfp-wait": "N"}
 
     def __init__(self, module=None, kind="failslab", probability=100, **how):
         self.dir = DEBUGFS + kind + "/"
@@ -79,9 +78,7 @@ class Faults:
         return int(read(self.dir + "times"))
 
     def stop(self):
-        """Turn fault injection off. For fail-nth only the address range is checked; it needs no
-        other setting.
-        """
+        """Turn fault injection off. For fail-nth only the address range is checked; it needs no other setting."""
         write(self.dir + "probability", 0)
         for name in "require-start", "require-end":
             write(self.dir + name, self.DEFAULT[name])
@@ -237,8 +234,7 @@ def test_namespaces():
             expect("unshare", error, errno.ENOMEM)
             expect("still here", os.stat("/proc/self/ns/net").st_ino, inode)
             return
-        expect("parameters", os.path.exists("/proc/sys/net/hpcc") and
-               os.path.exists("/proc/sys/net/ldcp"), True)
+        expect("parameters", os.path.exists("/proc/sys/net/hpcc") and os.path.exists("/proc/sys/net/ldcp"), True)
         _libc.setns(home, 0)
 
     for module in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
@@ -288,8 +284,7 @@ def no_memory(*spaces):
 
 
 def test_return_to_hpcc():
-    """A connection that agreed returns to hpcc when no memory is available, and runs classic. Later it
-    gets the memory.
+    """A connection that agreed returns to hpcc when no memory is available, and runs classic. Later it gets the memory.
     """
     path = Path(switches=1)
     client, server = path.connect()
@@ -449,8 +444,7 @@ def test_create_port():
 
     responding()
     for options in b"", attr(TCA_HPCC_RESPOND, struct.pack("=I", 1000)):
-        Nth(range_of("__sys_sendto")).each(
-            "add", lambda options=options: request(sock, index, b"hpcc", options), made)
+        Nth(range_of("__sys_sendto")).each("add", lambda options=options: request(sock, index, b"hpcc", options), made)
     ns.tc("qdisc add dev eth0 root hpcc limit 1mb")
     limits.append(ns.port("eth0")["options"]["limit"])
     Nth(range_of("__sys_sendto")).each("change", change, changed)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The options of <hpcc/wire/record.h>: compare the walk over a TCP header's options with a
- * second walk that is written differently. Encoding a decoded head or SYN option gives the
- * same bytes.
+ * The options of <hpcc/wire/record.h>: compare the walk over a TCP header's options with a second
+ * walk that is written differently. Encoding a decoded head or SYN option gives the same bytes.
  *
  * Input: option kind, ExID, then bytes. They are used as the options of a TCP header, up to
  * the maximum length, and then as one option.

@@ -43,8 +43,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(least.show(None), "unfinished")
 
     def test_report(self):
-        made = bench.Report("name", "about <b>", ["a", "verdict"], [["x", "met"], ["x", "<i>"]],
-                            "notes", ["one"])
+        made = bench.Report("name", "about <b>", ["a", "verdict"], [["x", "met"], ["x", "<i>"]], "notes", ["one"])
         self.assertIn("| x | met |\n|  | <i> |\n", made.markdown())
         self.assertIn("&lt;i&gt;", made.html())
         self.assertNotIn("<b>", made.html())

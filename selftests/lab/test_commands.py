@@ -47,8 +47,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("missing", self.refused(SMALL, "compare", "--cc", names))
         self.assertIn("link.delay", self.refused(SMALL, "run", "--set", "link.delay=1"))
         self.assertIn("[cc]", self.refused('cc = "hpcc"\n' + SMALL, "run", "--cc", "cubic"))
-        self.assertIn("[[flow]]", self.refused(SMALL.replace("[[flow]]", "[flow]"), "run",
-                                               "--set", "flow.bytes=1"))
+        self.assertIn("[[flow]]", self.refused(SMALL.replace("[[flow]]", "[flow]"), "run", "--set", "flow.bytes=1"))
         self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
         with tempfile.TemporaryDirectory() as out:
@@ -59,8 +58,7 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             held = os.open(out, os.O_RDONLY)
             fcntl.flock(held, fcntl.LOCK_EX)
-            self.assertIn("another run writes its results to this directory",
-                          self.refused(SMALL, "run", "--out", out))
+            self.assertIn("another run writes its results to this directory", self.refused(SMALL, "run", "--out", out))
             os.close(held)
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))
         with self.assertRaisesRegex(scenario.ScenarioError, "printable"):

@@ -26,10 +26,9 @@ ack 100 4
 
 def sample(**more):
     """Return the output of a guest for one variant, with FILE as its profile."""
-    return {"event": "path", "part": "count", "hops": 1, "flows": 1, "variant": "v",
-            "bytes": 14480, "seconds": 1e-5, "segments": 10, "data": 10, "acks": 5,
-            "data_bytes": 14480 + 10 * (cost.PLAIN_BYTES + 28), "acks_bytes": 5 * 78,
-            "hpcc_echo_received": 2, "hpcc_forward_received": 10,
+    return {"event": "path", "part": "count", "hops": 1, "flows": 1, "variant": "v", "bytes": 14480, "seconds": 1e-5,
+            "segments": 10, "data": 10, "acks": 5, "data_bytes": 14480 + 10 * (cost.PLAIN_BYTES + 28),
+            "acks_bytes": 5 * 78, "hpcc_echo_received": 2, "hpcc_forward_received": 10,
             "cost": cost.Profile(FILE.splitlines()).summary()} | more
 
 

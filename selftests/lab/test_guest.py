@@ -139,9 +139,8 @@ class Guest(unittests.SharedCase):
         self.assertTrue(0.09 < ports["s1", "h3"]["utilization"] <= 0.1)
 
     def test_endless(self):
-        done = self.lab("e", "--set", "flow.bytes=endless", "--set", "measure.until=3ms", "--set",
-                        "measure.from=1ms", "--set", "measure.interval=100us", "--set", "flow.0.cc=ldcp",
-                        "--set", "flow.0.count=2")
+        done = self.lab("e", "--set", "flow.bytes=endless", "--set", "measure.until=3ms", "--set", "measure.from=1ms",
+                        "--set", "measure.interval=100us", "--set", "flow.0.cc=ldcp", "--set", "flow.0.count=2")
         self.assertRegex(done.stdout, r"(?m)^ldcp .* - .* - ")
         got = json.loads(self.results("e"))
         self.assertEqual(got["jain_1ms"]["spans"], 2)
@@ -185,8 +184,7 @@ class Guest(unittests.SharedCase):
 
     def test_one_fails(self):
         """If one run fails, the results of the others are written."""
-        done = self.lab("f", "--set", "measure.deadline=530us", "--cc", "hpcc,cubic",
-                        command="compare", status=1)
+        done = self.lab("f", "--set", "measure.deadline=530us", "--cc", "hpcc,cubic", command="compare", status=1)
         self.assertIn("hpcc-lab: hpcc: the measurement window is empty", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cubic ")
         self.assertEqual([run["cc"] for run in json.loads(self.results("f"))["runs"]], ["cubic"])

@@ -56,8 +56,7 @@ class Shapes(unittest.TestCase):
 
     def test_does_not_divide(self):
         self.refused(["topology.hosts = 17", "8 ToR"], topology={"kind": "fat-tree", "hosts": 17})
-        self.refused(["topology.cores = 5", "multiple", "topology.aggs, 2"],
-                     topology={"kind": "fat-tree", "cores": 5})
+        self.refused(["topology.cores = 5", "multiple", "topology.aggs, 2"], topology={"kind": "fat-tree", "cores": 5})
         self.refused(["topology.hosts = 16", "have 12"],
                      topology={"kind": "leaf-spine", "hosts": 16, "hosts_per_tor": 3})
         self.refused(["1000 hosts", "600"], topology={"kind": "leaf-spine", "hosts_per_tor": 250})
@@ -79,8 +78,7 @@ class Shapes(unittest.TestCase):
                              (("a0", "c0"), (4 * 10**11, 5000, 32 * 10**6))):
             got = made.link_of(*ends)
             self.assertEqual((got["rate"], got["delay"], got["buffer"]), wanted, ends)
-        self.refused(["link.t0-a2", "no such link"], topology={"kind": "fat-tree"},
-                     link={"t0-a2": {"rate": "1Gbit"}})
+        self.refused(["link.t0-a2", "no such link"], topology={"kind": "fat-tree"}, link={"t0-a2": {"rate": "1Gbit"}})
 
     def test_unlike_ways(self):
         """T is the longest round trip of the shortest paths. The time of a flow alone in the network follows from
@@ -163,8 +161,7 @@ class Events(unittest.TestCase):
 
     def test_plan(self):
         made = files(topology=self.SPINES, event=[
-            {"at": "2ms", "link": "t0-s0", "up": True}, self.DOWN,
-            {"at": "3ms", "link": "h0-t0", "rate": "10Gbit"}])
+            {"at": "2ms", "link": "t0-s0", "up": True}, self.DOWN, {"at": "3ms", "link": "h0-t0", "rate": "10Gbit"}])
         self.assertEqual(re.findall(r'(?m)^run t0 (\d+) end - exec "\$HPCC_NETWORK" change network (\S+)$',
                                     made["plan"]),
                          [("1000000", "event-0"), ("1100000", "reroute-0"), ("2000000", "event-1"),
@@ -279,8 +276,7 @@ class Guest(unittests.Case):
             self.assertRegex(done.stdout, r"status 1\s*(ls: .*\s*)?$")
 
     def test_600_namespaces(self):
-        self.run_lab('[topology]\nkind = "star"\nhosts = 599\n[[flow]]\nfrom = "h0"\nto = "h598"\n'
-                     'bytes = "1KB"\n')
+        self.run_lab('[topology]\nkind = "star"\nhosts = 599\n[[flow]]\nfrom = "h0"\nto = "h598"\nbytes = "1KB"\n')
 
     @staticmethod
     def kernel():

@@ -19,9 +19,8 @@ class Plan(unittest.TestCase):
 
     def test_parameters(self):
         text = self.made(cc={"eta": 0.98, "max_stage": 3, "w_ai": "50Mbit"}).files["network"]
-        for line in ("h0 net/hpcc/eta_permille 980", "h0 net/hpcc/max_stage 3",
-                     "h0 net/hpcc/base_rtt_ns 4266", "h0 net/hpcc/host_mbps 100000",
-                     "h0 net/hpcc/w_ai 26"):
+        for line in ("h0 net/hpcc/eta_permille 980", "h0 net/hpcc/max_stage 3", "h0 net/hpcc/base_rtt_ns 4266",
+                     "h0 net/hpcc/host_mbps 100000", "h0 net/hpcc/w_ai 26"):
             self.assertIn(f"sysctl {line}\n", text)
         self.assertNotIn("h1 net/hpcc/base_rtt_ns", text)
 
@@ -42,8 +41,7 @@ class Plan(unittest.TestCase):
                      "qdisc h1 eth0 root 10: hpcc rate 100000000000 ",
                      "sysctl h0 net/hpcc/host_mbps 25000\n"):
             self.assertIn(line, made.files["network"])
-        self.assertIn("1 Gb/s to 100 Gb/s, 1 us to 5 us per link",
-                      plan.describe(made.scenario, made.topology))
+        self.assertIn("1 Gb/s to 100 Gb/s, 1 us to 5 us per link", plan.describe(made.scenario, made.topology))
 
     def test_other_cc_has_no_telemetry(self):
         made = self.made(cc={"name": "cubic"})
@@ -68,9 +66,8 @@ class Plan(unittest.TestCase):
                              "fast_start": False, "burst": 2, "slots": 2})
         lines = re.findall(r"sysctl h0 net/(\S+ \d+)\n", made.files["network"])
         self.assertEqual(sorted(line for line in lines if not line.startswith("ip")), sorted([
-            "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125",
-            "ldcp/cw_min_permille 50", "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2",
-            "ldcp/base_rtt_ns 4266", "ldcp/host_mbps 100000"]))
+            "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125", "ldcp/cw_min_permille 50",
+            "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/base_rtt_ns 4266", "ldcp/host_mbps 100000"]))
         self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["network"])
 
     def test_per_packet_acks(self):
@@ -82,8 +79,7 @@ class Plan(unittest.TestCase):
         self.assertNotIn("marking", self.made().files["network"])
         made = self.made(qdisc={"marking": "ldcp"})
         self.assertEqual(re.findall(r"(?m)^qdisc (\S+) .* marking 1$", made.files["network"]), ["s0"] * 3)
-        made = self.made(qdisc={"marking": "ldcp", "kmin": "10KB", "kmax": "20KB", "pmax": 0.25,
-                                "knonect": "1MB"})
+        made = self.made(qdisc={"marking": "ldcp", "kmin": "10KB", "kmax": "20KB", "pmax": 0.25, "knonect": "1MB"})
         self.assertIn(" marking 1 kmin 10000 kmax 20000 knonect 1000000 pmax 250000\n", made.files["network"])
 
     def thresholds(self, options, shown):

@@ -28,10 +28,9 @@ def flow(number, size, fct_us, alone_us=10.0):
 
 def port(peer, data, hist):
     queue = {"p50": 1, "p95": 2, "p99": 3, "max": 4}
-    return {"node": "s0", "peer": peer, "rate_bps": 10**10, "data": data, "packets": 9, "wire_bytes": 99,
-            "drops": 0, "drops_ect": 0, "drops_knonect": 0, "marks": 0, "marks_kmax": 0, "stamped": 0,
-            "marking": None, "utilization": 0.5, "queue_bytes": queue, "queue_bytes_whole_run": queue,
-            "queue_hist": hist}
+    return {"node": "s0", "peer": peer, "rate_bps": 10**10, "data": data, "packets": 9, "wire_bytes": 99, "drops": 0,
+            "drops_ect": 0, "drops_knonect": 0, "marks": 0, "marks_kmax": 0, "stamped": 0, "marking": None,
+            "utilization": 0.5, "queue_bytes": queue, "queue_bytes_whole_run": queue, "queue_hist": hist}
 
 
 def result(name="hpcc", seed=1, flows=(), ports=()):
@@ -43,8 +42,7 @@ def result(name="hpcc", seed=1, flows=(), ports=()):
 
 def hundred(factor):
     """Flows with slowdowns of factor x 1, 2, ... 100, half of them short; and a flow that did not end."""
-    return [flow(n, 1000 if n <= 50 else 10**7, 10.0 * n * factor) for n in range(1, 101)] + \
-        [flow(101, 1000, None)]
+    return [flow(n, 1000 if n <= 50 else 10**7, 10.0 * n * factor) for n in range(1, 101)] + [flow(101, 1000, None)]
 
 
 def series(flows=1, ports=1):
@@ -52,13 +50,11 @@ def series(flows=1, ports=1):
     return {"t_us": [0.0, 1.0, 2.0, 3.0],
             "ports": [{"node": "s0", "peer": f"h{3 + n}", "queue_bytes": [0, 5000, 1000, 0],
                        "tx_bps": [0.0, 4e9, 6e9, 0.0]} for n in range(ports)],
-            "flows": [{"id": n, "from": "h0", "to": "h3", "rate_bps": [0, 10**9, 2 * 10**9, 0]}
-                      for n in range(flows)]}
+            "flows": [{"id": n, "from": "h0", "to": "h3", "rate_bps": [0, 10**9, 2 * 10**9, 0]} for n in range(flows)]}
 
 
 def data_of(text):
-    return [json.loads(found) for found in
-            re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
+    return [json.loads(found) for found in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
 
 
 class Interval(unittest.TestCase):
@@ -176,8 +172,7 @@ class OverTime(unittest.TestCase):
             self.assertEqual(made.panels[0].lines[0].ys, [0, 4, 6, 0])
 
     def test_nothing(self):
-        self.assertEqual([figure.name for figure in figures.of([result()], {"hpcc": series(0, 0)})],
-                         ["queue-cdf"])
+        self.assertEqual([figure.name for figure in figures.of([result()], {"hpcc": series(0, 0)})], ["queue-cdf"])
 
     def test_cut(self):
         """One very long run does not reduce the other runs to dots."""
@@ -273,8 +268,7 @@ class Csv(unittests.Case):
         self.assertEqual((second["seed"], endless["bytes"], endless["fct_ns"]), ("2", "", ""))
         rows = self.read("ports.csv")
         self.assertEqual(len(rows), 6)
-        self.assertEqual([rows[1][key] for key in ("peer", "data", "queue_p99_bytes", "cc")],
-                         ["h0", "0", "3", "hpcc"])
+        self.assertEqual([rows[1][key] for key in ("peer", "data", "queue_p99_bytes", "cc")], ["h0", "0", "3", "hpcc"])
         rows = self.read("series.csv")
         self.assertEqual(len(rows), 4 + 4 + 4)      # a port and a flow, a port
         self.assertEqual([rows[1][key] for key in ("t_us", "kind", "name", "queue_bytes", "bps", "seed")],

@@ -43,8 +43,7 @@ class Results(unittest.TestCase):
             for when, t_ns, tx, hist in (("from", 1000, 1000, {"0": 5, "3": 1}),
                                          ("until", until_ns, 11000, {"0": 15, "3": 1}),
                                          ("end", 4000, 20000, {"0": 15, "3": 2})):
-                records.append(port | {"when": when, "t_ns": t_ns, "id": number, "tx_bytes": tx,
-                                       "hist": hist})
+                records.append(port | {"when": when, "t_ns": t_ns, "id": number, "tx_bytes": tx, "hist": hist})
         records += [{"kind": "sample", "t_ns": t, "values": [t, t, t]} for t in (0, 1000, 2000)]
         return "\n".join(json.dumps(r) for r in records)
 
@@ -66,9 +65,8 @@ class Results(unittest.TestCase):
                          {"workload", "rpc", "run", "event"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
-            "node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "drops_ect",
-            "drops_knonect", "marks", "marks_kmax", "stamped", "marking", "utilization",
-            "queue_bytes", "queue_bytes_whole_run", "queue_hist"})
+            "node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "drops_ect", "drops_knonect", "marks",
+            "marks_kmax", "stamped", "marking", "utilization", "queue_bytes", "queue_bytes_whole_run", "queue_hist"})
         self.assertEqual([(port["peer"], port["data"]) for port in got["ports"]],
                          [("h0", False), ("h1", True), ("h2", False)])
         self.assertEqual([got["ports"][0][key] for key in ("drops", "drops_ect", "drops_knonect", "marks",
@@ -88,16 +86,14 @@ class Results(unittest.TestCase):
             self.result(until_ns=1000)
 
     def test_jain(self):
-        for rates, index in (([5, 5, 5], 1), ([7, 0, 0, 0], 0.25), ([1, 3], 0.8),
-                             ([1, 2, 3], 36 / 42), ([0, 0], None)):
+        for rates, index in (([5, 5, 5], 1), ([7, 0, 0, 0], 0.25), ([1, 3], 0.8), ([1, 2, 3], 36 / 42), ([0, 0], None)):
             self.assertEqual(results.jain(rates), index)
 
     @staticmethod
     def records(done, samples):
         """The fairness of flows that ended at done (None: unfinished), with samples {us: values}."""
         records = results.Records("")
-        records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0}
-                         for i, ns in enumerate(done)}
+        records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0} for i, ns in enumerate(done)}
         records.samples = [{"t_ns": us * 1000, "values": values} for us, values in samples.items()]
         return records
 
@@ -108,15 +104,13 @@ class Results(unittest.TestCase):
             {"from": "h2", "to": "h3", "bytes": 100, "start": "1.5ms"}])
         # One port of series in front; flow 2 ends after 3.5 ms.
         records = self.records([None, None, 3500000], {
-            0: [0, 0, 0, 0, 0], 500: [9, 9, 5, 1, 0], 1000: [9, 9, 10, 10, 0],
-            1500: [9, 9, 30, 11, 0], 2000: [9, 9, 20, 40, 9], 3000: [9, 9, 30, 50, 39],
-            4000: [9, 9, 30, 60, 100]})
+            0: [0, 0, 0, 0, 0], 500: [9, 9, 5, 1, 0], 1000: [9, 9, 10, 10, 0], 1500: [9, 9, 30, 11, 0],
+            2000: [9, 9, 20, 40, 9], 3000: [9, 9, 30, 50, 39], 4000: [9, 9, 30, 60, 100]})
         # 10:10, then 10:30 = 0.8, then 10:10:30 = 25/33, then 0:10 without flow 2
         self.assertEqual(results.fairness(made, records, 0, 4000000), {
             "min": 0.5, "mean": round((1 + 0.8 + 2500 / 3300 + 0.5) / 4, 6), "spans": 4})
         # Only complete spans count, starting with the first sample in the window.
-        self.assertEqual(results.fairness(made, records, 900000, 2999999),
-                         {"min": 0.8, "mean": 0.8, "spans": 1})
+        self.assertEqual(results.fairness(made, records, 900000, 2999999), {"min": 0.8, "mean": 0.8, "spans": 1})
         self.assertIsNone(results.fairness(made, records, 3500000, 4000000))
         # Samples 2 ms apart are too coarse for spans of 1 ms.
         coarse = self.records([None, None, None], {0: [0, 0, 0], 2000: [1, 2, 0]})
@@ -301,8 +295,7 @@ class Report(unittest.TestCase):
         output = report.text([run]).split("\n\n")[1].splitlines()
         self.assertEqual([re.split("  +", line) for line in output[:3]],
                          [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
-                          ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
-                          ["flows", "1", "99", "100"]])
+                          ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"], ["flows", "1", "99", "100"]])
         other = self.run_of()
         other.summary["cc"] = "other"
         other.result["flows"] = run.result["flows"][1:51]

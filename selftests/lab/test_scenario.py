@@ -79,9 +79,8 @@ class Scenario(unittest.TestCase):
                         "pace": 2, "slots": 4, "sample": 65,
                         "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
-                 "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
-                           "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
-                           "int_window": "999ns", "stamp": "ioam,itn"},
+                 "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01, "knonect": -1,
+                           "above": 0, "respond": 0, "every": "999ns", "int_window": "999ns", "stamp": "ioam,itn"},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon", "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
@@ -89,8 +88,7 @@ class Scenario(unittest.TestCase):
                  "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
                  "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
                               "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0},
-                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x",
-                             "ports": ["", 1], "pcap": []},
+                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x", "ports": ["", 1], "pcap": []},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1, "reorder_delay": "x"},
                  "event": {"at": "-1us", "link": "s0", "down": False, "up": 1, "rate": "x"},
                  "": {"ip": 5, "verify": 1}}
@@ -149,18 +147,15 @@ class Scenario(unittest.TestCase):
         for key, value in (("kmin", 1), ("kmax", 1), ("pmax", 0.5), ("knonect", 1)):
             self.refused([f"qdisc.{key}", 'marking = "ldcp"'], qdisc={key: value})
         on = {"marking": "ldcp"}
-        self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"],
-                     qdisc=on | {"kmin": 2001, "kmax": "2KB"})
+        self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"], qdisc=on | {"kmin": 2001, "kmax": "2KB"})
         # The default of K_max at a port of 100 Gb/s.
-        self.refused(["qdisc.kmin = 62501", "qdisc.kmax, 62500 bytes unless given"],
-                     qdisc=on | {"kmin": 62501})
+        self.refused(["qdisc.kmin = 62501", "qdisc.kmax, 62500 bytes unless given"], qdisc=on | {"kmin": 62501})
         build(qdisc=on | {"kmin": 62500})
         for key in ("kmin", "kmax", "knonect"):
             self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
                          link={"buffer": 2000}, qdisc=on | {key: 2001})
         for key in "above", "respond":
-            self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
-                         link={"buffer": 2000}, qdisc={key: 2001})
+            self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"], link={"buffer": 2000}, qdisc={key: 2001})
         self.refused(["qdisc.every", "qdisc.respond"], qdisc={"every": "5us"})
         self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
         for carrier, version in ("ioam", 6), ("ifa", 4), ("int", 4):
@@ -173,8 +168,7 @@ class Scenario(unittest.TestCase):
             self.refused(["qdisc.stamp", "tcp, ioam, int, ifa", "cc.carrier"], qdisc={"stamp": stamp})
         self.assertEqual(build(qdisc={"stamp": "ifa,int,tcp"}).qdisc["stamp"], "tcp,int,ifa")
         self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
-        made = build(link={"buffer": 2000},
-                     qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
+        made = build(link={"buffer": 2000}, qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
 
     def test_queues(self):
@@ -246,8 +240,7 @@ class Scenario(unittest.TestCase):
         self.refused(["link.access.buffer = 1537", "1538 bytes"], link={"access": {"buffer": 1537}})
         self.refused(["qdisc.kmax = 2001", "link.fabric.buffer, 2000 bytes"],
                      link={"fabric": {"buffer": 2000}}, qdisc={"marking": "ldcp", "kmax": 2001})
-        self.refused(["impair.reorder", "link.access.delay"], link={"access": {"delay": 0}},
-                     impair={"reorder": "1%"})
+        self.refused(["impair.reorder", "link.access.delay"], link={"access": {"delay": 0}}, impair={"reorder": "1%"})
         self.refused(["link", "rate"], link={"rate": {"rate": "1Gbit"}})
 
     def test_base_rtt(self):
@@ -258,12 +251,11 @@ class Scenario(unittest.TestCase):
         build(link={"delay": "500ms"}, cc={"base_rtt": "1s"})
 
     # Values of each type, and difficult values of some types.
-    VALUES = (0, -1, 1, 2, 1 << 31, 1 << 64, 10**5000, True, False, 0.5, -0.5, 1e300, float("nan"),
-              float("inf"), "", " ", "0", "1B", "0B", "1us", "1s", "99999999s", "1bit", "1Tbit", "99%",
-              "9" * 5000 + "B", "h0", "h1..h0", "h0..h99999999", "h" + "9" * 5000, "hpcc", "endless",
-              "a\nb", "\x00", "\u0663us", "h\u0663", None, [], [[]], [1, "a"], [{}], {}, {"a": 1},
-              {"from": "h0", "to": "h1", "bytes": 1}, [{"from": "h0", "to": "h1", "bytes": 1}] * 2,
-              datetime.date(2026, 1, 1))
+    VALUES = (0, -1, 1, 2, 1 << 31, 1 << 64, 10**5000, True, False, 0.5, -0.5, 1e300, float("nan"), float("inf"), "",
+              " ", "0", "1B", "0B", "1us", "1s", "99999999s", "1bit", "1Tbit", "99%", "9" * 5000 + "B", "h0", "h1..h0",
+              "h0..h99999999", "h" + "9" * 5000, "hpcc", "endless", "a\nb", "\x00", "\u0663us", "h\u0663", None, [],
+              [[]], [1, "a"], [{}], {}, {"a": 1}, {"from": "h0", "to": "h1", "bytes": 1},
+              [{"from": "h0", "to": "h1", "bytes": 1}] * 2, datetime.date(2026, 1, 1))
 
     def judged(self, data, settings=(), cc=None):
         """Check that data result in a plan or in a one-line error. Return whether there is a plan."""
@@ -310,8 +302,7 @@ class Scenario(unittest.TestCase):
             path = Path(directory, "name.toml")
             path.write_text(SMALL, encoding="utf-8")
             got = scenario.load(path, ["link.rate=40Gbit", "ip=6", "flow.bytes=7", "cc.eta=0.9"], "bbr")
-            self.assertEqual((got.name, got.link["rate"], got.ip, got.flows[1].bytes,
-                              got.cc["eta"], got.cc["name"]),
+            self.assertEqual((got.name, got.link["rate"], got.ip, got.flows[1].bytes, got.cc["eta"], got.cc["name"]),
                              ("name", 4 * 10**10, 6, 7, 0.9, "bbr"))
             self.assertEqual(scenario.load(path, ["flow.0.to=h1", "flow.0.from=h2"]).flows[0].dst, "h1")
             mixed = scenario.load(path, ["flow.0.cc=ldcp", "cc.name=hpcc"])
@@ -385,8 +376,7 @@ class Workload(unittests.Case):
     STAR = {"kind": "star", "hosts": 16}
 
     def made(self, seed=1, **how):
-        return scenario.build({"workload": self.DRAWN | how, "topology": self.STAR}, "test", seed,
-                              self.directory)
+        return scenario.build({"workload": self.DRAWN | how, "topology": self.STAR}, "test", seed, self.directory)
 
     def write(self, name, text):
         Path(self.directory, name).write_text(text, encoding="ascii")
@@ -418,8 +408,7 @@ class Workload(unittests.Case):
         self.assertEqual(made.measure["until"], 700000)
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
         path = Path(self.directory, "list.csv.xz")
-        path.write_bytes(lzma.compress(
-            "\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
+        path.write_bytes(lzma.compress("\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
         made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
                                "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
                               self.directory)
@@ -460,17 +449,15 @@ class Workload(unittests.Case):
         self.refused(["more than 100000 flows"], self.DRAWN | {"duration": "200ms"})
         self.refused(["0 flows"], self.DRAWN | {"duration": "1ns"})
         head = "bytes,cdf_percent\n"
-        for text, why in (("", "columns"), (head, "empty"), ("bytes\n1\n", "columns"),
-                          (head + "5,50\n4,100\n", "rise"), (head + "4,60\n5,50\n", "rise"),
-                          (head + "4,60\n5,99\n", "100 %"), (head + "0,100\n", "1 byte"),
-                          (head + "x,100\n", "numbers"), (head + "1\n", "numbers"),
+        for text, why in (("", "columns"), (head, "empty"), ("bytes\n1\n", "columns"), (head + "5,50\n4,100\n", "rise"),
+                          (head + "4,60\n5,50\n", "rise"), (head + "4,60\n5,99\n", "100 %"),
+                          (head + "0,100\n", "1 byte"), (head + "x,100\n", "numbers"), (head + "1\n", "numbers"),
                           (head + "1,nan\n", "numbers"), (head + "1,nan\n2,100\n", "numbers"),
                           (head + "1,50\n2,inf\n", "numbers"), (head + "0,100\n5,100\n", "1 byte"),
                           (head + "9" * 400 + ",100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
         for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
-                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"),
-                         (f"{10**14 + 1},0,1,1", "at most")):
+                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"), (f"{10**14 + 1},0,1,1", "at most")):
             self.refused(["wrong.csv", why, row], {"flows": self.write(
                 "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
         Path(self.directory, "wrong.xz").write_bytes(b"not compressed")

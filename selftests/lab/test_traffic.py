@@ -163,8 +163,7 @@ class Plan(unittest.TestCase):
         drawn = re.findall(r"(?m)^port \d+ s0 h(\d+) 1$", plan_of(scene))
         self.assertEqual([int(n) for n in drawn], list(range(24, 40)))
         self.assertIn("series_flows 0", plan_of(scene))
-        scene = scenario.build({"topology": shape, "flow": flows[:3],
-                                "measure": {"ports": ["s0-h7"]}}, "test")
+        scene = scenario.build({"topology": shape, "flow": flows[:3], "measure": {"ports": ["s0-h7"]}}, "test")
         self.assertEqual(re.findall(r"(?m)^port \d+ s0 (h\d+) 1$", plan_of(scene)), ["h7"])
         self.assertIn("series_flows 1", plan_of(scene))
 
@@ -193,8 +192,7 @@ class Guest(unittests.SharedCase):
             self.assertTrue(rpc["done"])
             self.assertGreater(rpc["latency_us"]["p50"], 8)
             # Closed loop: each call starts after the previous one, until the time is over.
-            self.assertAlmostEqual(rpc["calls"] * rpc["latency_us"]["mean"], 300,
-                                   delta=2 * rpc["latency_us"]["max"])
+            self.assertAlmostEqual(rpc["calls"] * rpc["latency_us"]["mean"], 300, delta=2 * rpc["latency_us"]["max"])
         self.assertEqual(got["flows"], [])
 
     def test_reverse(self):

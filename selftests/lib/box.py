@@ -29,8 +29,7 @@ class Packet:
         if frame[23 if self.version == 4 else 20] != 6:
             raise ValueError
         self.head = frame[:at]
-        total = int.from_bytes(frame[16:18], "big") if self.version == 4 else \
-            40 + int.from_bytes(frame[18:20], "big")
+        total = int.from_bytes(frame[16:18], "big") if self.version == 4 else 40 + int.from_bytes(frame[18:20], "big")
         tcp = frame[at:14 + total]
         self.tcp = bytearray(tcp[:20])
         length = (tcp[12] >> 4) * 4

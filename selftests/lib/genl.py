@@ -78,8 +78,7 @@ class Family(Netlink):
             self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.spec = spec_of(name)
         self.sets = {one["name"]: dict(enumerate(one["attributes"], 1)) for one in self.spec["attribute-sets"]}
-        self.enums = {one["name"]: [entry["name"] for entry in one["entries"]]
-                      for one in self.spec["definitions"]}
+        self.enums = {one["name"]: [entry["name"] for entry in one["entries"]] for one in self.spec["definitions"]}
         self.commands = {one["name"]: (number, one["attribute-set"])
                          for number, one in enumerate(self.spec["operations"]["list"], 1)}
         self.id, found = family_of(self, name)

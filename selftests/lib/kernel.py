@@ -41,8 +41,7 @@ class KernelLog:
         lines = []
         while True:
             try:
-                lines.append(os.read(self.fd, 8192).decode("utf-8", "replace")
-                             .split(";", 1)[-1].split("\n")[0])
+                lines.append(os.read(self.fd, 8192).decode("utf-8", "replace").split(";", 1)[-1].split("\n")[0])
             except BlockingIOError:
                 return lines
             except OSError as error:    # overwritten before it was read
@@ -146,5 +145,4 @@ def carriers(module):
 def users(module="tcp_hpcc"):
     """Return the reference count of a module without its carriers' references, or None if it is not loaded."""
     with open("/proc/modules", encoding="ascii") as file:
-        return next((int(line.split()[2]) - len(carriers(module)) for line in file
-                     if line.split()[0] == module), None)
+        return next((int(line.split()[2]) - len(carriers(module)) for line in file if line.split()[0] == module), None)

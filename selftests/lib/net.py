@@ -211,8 +211,7 @@ def _flow(attrs):
 class Pair:
     """Two hosts, c and s, with a cable between them."""
 
-    def __init__(self, version=4, mtu=1500, cc=("hpcc", "hpcc"), offload=True,
-                 delay=None, qdisc=None, **sysctls):
+    def __init__(self, version=4, mtu=1500, cc=("hpcc", "hpcc"), offload=True, delay=None, qdisc=None, **sysctls):
         self.version = version
         if delay:
             qdisc = f"netem delay {delay} limit 100000"

@@ -42,8 +42,7 @@ def with_csum(data, at, covered=b"", wrong=0):
 
 def addresses(*names):
     """Return the bytes of addresses, of the source and the destination."""
-    return b"".join(socket.inet_pton(socket.AF_INET6 if ":" in name else socket.AF_INET, name)
-                    for name in names)
+    return b"".join(socket.inet_pton(socket.AF_INET6 if ":" in name else socket.AF_INET, name) for name in names)
 
 
 def pseudo(ends, length, proto=6):
@@ -161,9 +160,8 @@ class Telemetry:
         self.type, self.scale = raw[2] >> 5, raw[2] & 0x1f
         self.hops, self.flags = raw[3] >> 4, raw[3] & 0xf
         self.words = [int.from_bytes(raw[i:i + 8], "big") for i in range(4, len(raw), 8)]
-        self.records = [{"hop": word >> 60, "tag": word >> 52 & 0xff,
-                         "ts": word >> 32 & 0xfffff, "tx": word >> 12 & 0xfffff,
-                         "qlen": word & 0xfff} for word in self.words]
+        self.records = [{"hop": word >> 60, "tag": word >> 52 & 0xff, "ts": word >> 32 & 0xfffff,
+                         "tx": word >> 12 & 0xfffff, "qlen": word & 0xfff} for word in self.words]
 
     def load(self, slot=0):
         """Return hop, tag, ts, tx of a slot, and the queue that it encodes."""

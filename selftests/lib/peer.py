@@ -61,8 +61,7 @@ class Peer:
             fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
                         struct.pack("16sH22x", b"tun0", self.FLAGS))
         self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else ("fd09::1", "fd09::2"))
-        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
-                   f"link set tun0 up mtu {mtu}")
+        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0", f"link set tun0 up mtu {mtu}")
         self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
         patient = patient and not virtual_time()
         if patient:
@@ -99,8 +98,7 @@ class Peer:
 
     def icmp_frag_needed(self, mtu, seq):
         """Report by ICMP that a link behind the peer has a smaller MTU, for an IPv4 segment of the kernel."""
-        old = ipv4(addresses(self.kernel, self.addr), struct.pack("!HHI", self.lport, self.port, seq),
-                   total=1500)
+        old = ipv4(addresses(self.kernel, self.addr), struct.pack("!HHI", self.lport, self.port, seq), total=1500)
         icmp = with_csum(struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + old, 2)
         os.write(self.fd, ipv4(addresses(self.addr, self.kernel), icmp, proto=1, frag=0))
 
@@ -318,8 +316,7 @@ class Flow(Peer):
 
     def echo(self, *links, hops=None, scale=SCALE, **how):
         """Send an ACK with records."""
-        self.send(option(ECHO, [link.raw() for link in links], scale,
-                         hops or max(link.hop for link in links)), **how)
+        self.send(option(ECHO, [link.raw() for link in links], scale, hops or max(link.hop for link in links)), **how)
 
 
 def near(what, got, want, relative=0.002):
@@ -477,8 +474,7 @@ class LdcpFlow(Peer):
         return (struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(blocks)) +
                 b"".join(struct.pack("!II", *block) for block in blocks))
 
-    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
-                patience_s=5):
+    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS, patience_s=5):
         """Act as a receiver that is one RTT away and acknowledges each packet, until nbytes bytes have arrived. lost()
         and marked() decide what happens to a segment. Return (time, segment) of all segments that the kernel sent.
         """

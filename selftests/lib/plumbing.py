@@ -35,8 +35,7 @@ class Netlink:
 
     def send(self, kind, body, flags=0):
         self.sequence += 1
-        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
-                                   self.sequence, 0) + body)
+        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, self.sequence, 0) + body)
 
     def messages(self):
         """Yield (type, message) for each message of the next packet."""
@@ -139,12 +138,10 @@ def balance(ns, version, service, server):
     af = socket.AF_INET if version == 4 else socket.AF_INET6
 
     def place(addr, port, first):
-        return (attr(first, socket.inet_pton(af, addr).ljust(16, b"\0")) +
-                attr(first + 1, struct.pack("!H", port)))
+        return (attr(first, socket.inet_pton(af, addr).ljust(16, b"\0")) + attr(first + 1, struct.pack("!H", port)))
 
-    virtual = nest(IPVS_SERVICE, attr(1, struct.pack("=H", af)),
-                   attr(2, struct.pack("=H", socket.IPPROTO_TCP)), place(*service, 3),
-                   attr(6, b"rr\0"), attr(7, bytes(8)), attr(8, bytes(4)),
+    virtual = nest(IPVS_SERVICE, attr(1, struct.pack("=H", af)), attr(2, struct.pack("=H", socket.IPPROTO_TCP)),
+                   place(*service, 3), attr(6, b"rr\0"), attr(7, bytes(8)), attr(8, bytes(4)),
                    attr(9, b"\xff" * 4 if version == 4 else struct.pack("=I", 128)))
     real = nest(IPVS_DEST, place(*server, 1), *(attr(kind, struct.pack("=I", value)) for
                                                kind, value in ((3, 0), (4, 1), (5, 0), (6, 0))))
@@ -218,8 +215,7 @@ def assign(version):
     """Return a program that assigns a packet the socket of its addresses and ports, before the stack looks it up."""
     at, length = (26, 12) if version == 4 else (22, 36)
     return only_tcp(version, copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-48) +
-                    mov(4, length) + call(SKB_LOAD_BYTES) +
-                    insn(0x15, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT +
+                    mov(4, length) + call(SKB_LOAD_BYTES) + insn(0x15, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT +
                     copy(1, 6) + copy(2, 10) + insn(0x07, 2, imm=-48) + mov(3, length) +
                     mov(4, -1) + mov(5, 0) + call(SKC_LOOKUP_TCP) +
                     insn(0x55, 0, off=2, imm=0) + mov(0, TC_ACT_OK) + EXIT + copy(7, 0) +
@@ -259,7 +255,6 @@ def attach_bpf(ns, dev, place, program, action=False):
                        attr(8, struct.pack("=I", 1)))           # direct action
     if "clsact" not in ns.run("tc", "qdisc", "show", "dev", dev):
         ns.tc(f"qdisc add dev {dev} clsact")
-    netlink.ask(RTM_NEWTFILTER, struct.pack("=BxxxiIII", 0, index, 0, place,
-                                            1 << 16 | socket.htons(3)) +
+    netlink.ask(RTM_NEWTFILTER, struct.pack("=BxxxiIII", 0, index, 0, place, 1 << 16 | socket.htons(3)) +
                 attr(TCA_KIND, kind) + options, NLM_F_CREATE)
     os.close(fd)

@@ -6,9 +6,8 @@ import socket
 import struct
 
 from . import plumbing
-from .qdisc import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK, NLM_F_ACK_TLVS,
-                    NLMSG_ERROR, NLMSGERR_ATTR_MSG, RTM_NEWQDISC, SOL_NETLINK, TC_H_ROOT, TCA_KIND,
-                    TCA_OPTIONS, attr, attrs_of)
+from .qdisc import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK, NLM_F_ACK_TLVS, NLMSG_ERROR,
+                    NLMSGERR_ATTR_MSG, RTM_NEWQDISC, SOL_NETLINK, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr, attrs_of)
 
 RTM_DELQDISC, RTM_GETQDISC = 37, 38
 NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
@@ -27,16 +26,14 @@ NEEDS = {"int_dscp": HPCC_STAMP_INT, "int_window": HPCC_STAMP_INT | HPCC_STAMP_C
 
 # number: (name, bytes, smallest, largest)
 ATTRS = {
-    1: ("rate", 8, 0, 1250000000000), 2: ("bandwidth", 8, 0, 1250000000000),
-    3: ("limit", 4, 1, 0xffffffff), 4: ("node", 4, 0, 0xfffff), 5: ("port", 4, 0, 0xffff),
-    6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000), 8: ("kind", 1, 253, 254),
-    9: ("stamp", 1, 0, HPCC_STAMP_ALL), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
-    13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
-    15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
-    18: ("above", 4, 0, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),
-    21: ("every", 4, 1000, 1000000000), 22: ("int_dscp", 1, 1, 63),
-    23: ("int_window", 4, 1000, 1000000000), 24: ("csig_tpid", 4, 0x600, 0xffff), 25: ("csig_abw", 4, 1, 1000),
-    26: ("csig_time", 4, 1, 1000000),
+    1: ("rate", 8, 0, 1250000000000), 2: ("bandwidth", 8, 0, 1250000000000), 3: ("limit", 4, 1, 0xffffffff),
+    4: ("node", 4, 0, 0xfffff), 5: ("port", 4, 0, 0xffff), 6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000),
+    8: ("kind", 1, 253, 254), 9: ("stamp", 1, 0, HPCC_STAMP_ALL), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
+    13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff), 15: ("pmax", 4, 0, 1000000),
+    16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1), 18: ("above", 4, 0, 0xffffffff),
+    19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff), 21: ("every", 4, 1000, 1000000000),
+    22: ("int_dscp", 1, 1, 63), 23: ("int_window", 4, 1000, 1000000000), 24: ("csig_tpid", 4, 0x600, 0xffff),
+    25: ("csig_abw", 4, 1, 1000), 26: ("csig_time", 4, 1, 1000000),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
@@ -192,8 +189,7 @@ def size_table(rng):
                        rng.choice((0, 24, -24, -1500, 1 << 20, -1 << 31, (1 << 31) - 1)),
                        rng.choice((0, 1, 2, 99)), rng.choice((0, 64, 1 << 31)),
                        rng.choice((0, 1500, 1 << 31)), rng.choice((slots, slots, slots + 1)))
-    data = b"".join(struct.pack("=H", rng.choice((0, 1, 64, 1500, 65535, rng.randrange(65536))))
-                    for _ in range(slots))
+    data = b"".join(struct.pack("=H", rng.choice((0, 1, 64, 1500, 65535, rng.randrange(65536)))) for _ in range(slots))
     if rng.random() < 0.1:
         spec = spec[:rng.randrange(len(spec))]
     nest = attr(TCA_STAB_BASE, spec) + (attr(TCA_STAB_DATA, data) if slots else b"")

@@ -162,9 +162,8 @@ def case(number, name, setup, command, status, pattern, count=1, verify=None):
         verify = command if " show" in command else tc(("class" if "class" in command else "qdisc") + " show DEV")
     teardown = [] if "qdisc del" in command and status == 0 else [tc("qdisc del DEV root")]
     return {"id": number, "name": name, "category": ["qdisc", "hpcc"], "plugins": {"requires": "nsPlugin"},
-            "setup": ["$IP link add dev $DUMMY type dummy || /bin/true", *setup],
-            "cmdUnderTest": command, "expExitCode": str(status), "verifyCmd": verify,
-            "matchPattern": pattern, "matchCount": str(count),
+            "setup": ["$IP link add dev $DUMMY type dummy || /bin/true", *setup], "cmdUnderTest": command,
+            "expExitCode": str(status), "verifyCmd": verify, "matchPattern": pattern, "matchCount": str(count),
             "teardown": [*teardown, "$IP link del dev $DUMMY"]}
 
 
@@ -179,9 +178,8 @@ def cases():
                   "^qdisc hpcc 1: root .*" + shown) for number, options, shown in ACCEPTED]
     for number, options, message in REFUSED:
         command = root("change", options)
-        found.append(case(number, f"Change hpcc to {options}, which is refused", [root("add", "node 7")],
-                          command, 1 + message.startswith("Error: "),
-                          message + ".*^qdisc hpcc 1: root .*node 7 ",
+        found.append(case(number, f"Change hpcc to {options}, which is refused", [root("add", "node 7")], command,
+                          1 + message.startswith("Error: "), message + ".*^qdisc hpcc 1: root .*node 7 ",
                           verify=f"sh -c '{command} 2>&1; {tc('qdisc show DEV')}'"))
     for number, name, before, command, *rest in OTHERS:
         setup = [root("add", ""), tc("qdisc add DEV parent 1:1 handle 2: fq_codel")] if before is CHILD else \

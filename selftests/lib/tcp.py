@@ -29,15 +29,13 @@ def tcp_info(sock):
     """Return some members of struct tcp_info."""
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 192).ljust(192, b"\0")
     words = struct.unpack_from("=24I", raw, 8)
-    return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2], "rcv_mss": words[3],
-            "pmtu": words[13], "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18],
-            "reordering": words[20], "retrans": words[23],
-            "pacing_rate": struct.unpack_from("=Q", raw, 104)[0]}
+    return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2], "rcv_mss": words[3], "pmtu": words[13],
+            "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18], "reordering": words[20],
+            "retrans": words[23], "pacing_rate": struct.unpack_from("=Q", raw, 104)[0]}
 
 
 def let_go(sock):
-    """Close a socket when the test ends, in real time by a RST: otherwise it would use its module for another
-    minute.
+    """Close a socket when the test ends, in real time by a RST: otherwise it would use its module for another minute.
     """
     if not virtual_time() and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))

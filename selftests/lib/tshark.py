@@ -35,8 +35,7 @@ def read_file(name, names, *options):
     done = subprocess.run(
         [*USER, "tshark", "-r", name, "-T", "fields", "-E", "separator=;", *options,
          *(word for field in names for word in ("-e", field))],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-        env=dict(os.environ, HOME="/run"))
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, env=dict(os.environ, HOME="/run"))
     if "aren't valid" in done.stderr and not any("lua_script" in word for word in options):
         raise Skip("this tshark does not know these fields")
     if done.returncode or "rror" in done.stderr:

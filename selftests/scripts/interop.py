@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Today's modules ("hpcc") and the modules of an earlier commit, which test_interop.sh builds as
-"hpc1", run at the ends of a path with one switch of each commit. Both ends send at once, so that
-each end sends data and echoes.
+"""Today's modules ("hpcc") and the modules of an earlier commit, which test_interop.sh builds as "hpc1", run at the
+ends of a path with one switch of each commit. Both ends send at once, so that each end sends data and echoes.
 """
 
 import sys
@@ -20,9 +19,8 @@ HOST_MBPS = 2 * MBPS
 SETTINGS = {"sample": 0}, {"sample": 8}, {"sample": 64}, {"carry": 1}
 NBYTES = 1500000
 TRANSFERS = 8
-BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored",
-       "window_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
-       "path_changes", "fallbacks", "unseen_loss", "timeouts")
+BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored", "window_ignored", "bad_hop_ignored",
+       "ts_back_ignored", "tx_excess_ignored", "path_changes", "fallbacks", "unseen_loss", "timeouts")
 
 
 def mode_and_hops(ns, name):
@@ -63,8 +61,7 @@ def between(client, server, version=4, stamp="stamp", **setting):
     # Data of one direction and ACKs of the other share 0.95 of a link, or the whole link if the link
     # is quiet. Of 1538 bytes on the link 1420 are payload, or 1448 if data carry no requests.
     payload = 1448 if setting.get("carry") else 1420
-    expect_in(f"goodput, {client} to {server}, {setting}", goodput,
-              (0.75 if client == server else 0.7) * MBPS,
+    expect_in(f"goodput, {client} to {server}, {setting}", goodput, (0.75 if client == server else 0.7) * MBPS,
               (0.95 * payload / 1538 if stamp == "stamp" else 0.93) * MBPS)
 
 

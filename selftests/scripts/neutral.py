@@ -129,9 +129,8 @@ def scenario(name, version, cc, count, congested):
 
 
 def until_like(lines, name, *args):
-    """Run a scenario until its segments are the same as in these lines, and print it. The last
-    attempt is printed in any case. Seven traces are equally likely: all attempts fail once
-    in 200,000 times.
+    """Run a scenario until its segments are the same as in these lines, and print it. The last attempt is printed in
+    any case. Seven traces are equally likely: all attempts fail once in 200,000 times.
     """
     start = lines.index(f"scenario {name}") + 2
     for _ in range(80):

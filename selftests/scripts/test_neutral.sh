@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Modules that are loaded but not used do not change TCP. Connections of cubic, reno and
-# dctcp send the same packets at the same times with and without our modules: a single
-# connection, and four connections at a bottleneck that drops or marks packets. The test
-# does the same with a single bbr connection, with and without a bottleneck; neutral.py
-# describes the method. Four bbr connections at a bottleneck are not compared, because runs
-# without our modules already differ: four of them, two with the same seed, took 257, 239,
-# 44 and 100 ms.
+# Modules that are loaded but not used do not change TCP. Connections of cubic, reno and dctcp send
+# the same packets at the same times with and without our modules: a single connection, and four
+# connections at a bottleneck that drops or marks packets. The test does the same with a single bbr
+# connection, with and without a bottleneck; neutral.py describes the method. Four bbr connections
+# at a bottleneck are not compared, because runs without our modules already differ: four of them,
+# two with the same seed, took 257, 239, 44 and 100 ms.
 set -uo pipefail
 
 TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tests of scripts/vm/run.sh and test.sh, and of how scripts/check evaluates a
-# virtual machine that runs several scripts. A fake QEMU is used if that is enough,
-# otherwise real virtual machines.
+# Tests of scripts/vm/run.sh and test.sh, and of how scripts/check evaluates a virtual machine that
+# runs several scripts. A fake QEMU is used if that is enough, otherwise real virtual machines.
 #
 # shellcheck disable=SC2016 # expanded by the fake QEMU or in the guest
 

@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Test ports on devices with drivers of real or virtual network cards, which have rings,
-# interrupts, TSO and byte queue limits. QEMU emulates pairs of cards, and a cable
-# connects the cards of each pair. If root may create TAP devices, in a network namespace
-# of this script, there is one more pair: virtio with several queues and TSO, which the
-# cables of QEMU do not support. This script runs on the host and starts card/card.py in
-# the guest. "make check-nic" calls it.
+# Test ports on devices with drivers of real or virtual network cards, which have rings, interrupts,
+# TSO and byte queue limits. QEMU emulates pairs of cards, and a cable connects the cards of each
+# pair. If root may create TAP devices, in a network namespace of this script, there is one more
+# pair: virtio with several queues and TSO, which the cables of QEMU do not support. This script
+# runs on the host and starts card/card.py in the guest. "make check-nic" calls it.
 set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")

@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""A port with the driver of a NIC. A GSO packet gets one record, and is segmented after the
-qdisc. Each record describes the packets on the wire, even if packets wait in the rings of the
-driver or for interrupts.
+"""A port with the driver of a NIC. A GSO packet gets one record, and is segmented after the qdisc. Each record
+describes the packets on the wire, even if packets wait in the rings of the driver or for interrupts.
 """
 
 import json
@@ -116,16 +115,14 @@ def loads(segments):
         opt = seg.telemetry(FORWARD)
         if opt and opt.records[0]["hop"] and opt.records[0] != last:
             rec = last = opt.records[0]
-            yield (rec["tx"] << opt.scale, seen, qlen_value(rec["qlen"]) << opt.scale,
-                   COUNTER << opt.scale, seg)
+            yield (rec["tx"] << opt.scale, seen, qlen_value(rec["qlen"]) << opt.scale, COUNTER << opt.scale, seg)
         seen += wire_ns(seg)
 
 
 def check_tx(segments, in_order):
-    """Between two records tx grows by the transmission time of the packets sent between these records. The
-    growth is never less than the transmission time of the packets that arrived. The growth is
-    larger if packets were lost: QEMU drops packets if it does not process them in time. If packets
-    overtake each other, only the sum is checked.
+    """Between two records tx grows by the transmission time of the packets sent between these records. The growth is
+    never less than the transmission time of the packets that arrived. The growth is larger if packets were lost: QEMU
+    drops packets if it does not process them in time. If packets overtake each other, only the sum is checked.
     """
     records = list(loads(segments))
     less = more = sent = seen = 0
@@ -168,8 +165,7 @@ def through(driver, mtu=1500, limit=0, queues=1):
     print(f"# {driver}: {path.queues} queues, {asked} GSO packets, {len(data)} segments, {sums['stamped']} stamped")
     if mtu == 1500:
         expect("packets segmented after the qdisc", len(data) > asked, True)
-    for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored",
-                 "unseen_loss"):
+    for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored", "unseen_loss"):
         expect(name, counters[name], 0)
     if path.queues == 1:
         expect_in("ts_back_ignored", counters["ts_back_ignored"], 0, 0 if in_order else len(records) // 50)
