@@ -18,17 +18,9 @@ TEST(hist_bucket__begins_and_ends_as_defined)
 	for (u32 b = 0; b < HPCC_HIST_BUCKETS; b++) {
 		assert_int_equal(hpcc_hist_bucket(hist_begin(b)), b);
 		assert_int_equal(hpcc_hist_bucket(hist_begin(b + 1) - 1), b);
+		assert_int_equal(hpcc_hist_value(b), hist_begin(b + 1) - 1);
 	}
-}
-
-TEST(hist_bucket__last_contains_all_longer_queues)
-{
+	/* the last bucket contains all longer queues */
 	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)), HPCC_HIST_BUCKETS - 1);
 	assert_int_equal(hpcc_hist_bucket(~0U), HPCC_HIST_BUCKETS - 1);
-}
-
-TEST(hist_value__largest_of_its_bucket)
-{
-	for (u32 b = 0; b < HPCC_HIST_BUCKETS; b++)
-		assert_int_equal(hpcc_hist_value(b), hist_begin(b + 1) - 1);
 }

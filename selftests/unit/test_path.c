@@ -68,58 +68,50 @@ TEST(phase_next__any_mixture_reaches_every_hop)
 /* The path became shorter, or no phase addresses the next hop. */
 TEST(phase_next__begins_again)
 {
-	u8 asked = 9;
+	static const struct { u8 asked, hops, n, phase, now_asked; } cases[] = {
+		{ 9, 4, 3, 3, 0 }, { 8, 15, 1, 0, 1 }, { 5, 0, 3, 1, 0 },
+	};
 
-	assert_int_equal(hpcc_phase_next(&asked, 4, 3), 3);
-	assert_int_equal(asked, 0);
-	asked = 8;
-	assert_int_equal(hpcc_phase_next(&asked, 15, 1), 0);
-	assert_int_equal(asked, 1);
-	asked = 5;
-	assert_int_equal(hpcc_phase_next(&asked, 0, 3), 1);
-	assert_int_equal(asked, 0);
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		u8 asked = cases[i].asked;
+
+		assert_int_equal(hpcc_phase_next(&asked, cases[i].hops, cases[i].n), cases[i].phase);
+		assert_int_equal(asked, cases[i].now_asked);
+	}
 }
 
-static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
+static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 reported, bool full)
 {
 	struct hpcc_opt opt = {
 		.type = HPCC_OPT_FORWARD, .hops = hops, .nr = nr,
 		.flags = phase | HPCC_OPT_F_PROMPT,
 	};
 
-	return hpcc_phase_quiet(&opt, told, full);
+	return hpcc_phase_quiet(&opt, reported, full);
 }
 
 TEST(phase_quiet__addressed_hops)
 {
-	/* all hops addressed, some wrote a record */
-	assert_int_equal(quiet_of(5, 0, 3, 0, false), 0x1f);
-	assert_int_equal(quiet_of(5, 0, 3, 0x12, false), 0x0d);
-	assert_int_equal(quiet_of(3, 0, 3, 0x07, true), 0);
-	/* hops after the last record of a full request are unknown */
-	assert_int_equal(quiet_of(9, 0, 2, 0x12, true), 0x0d);
-	assert_int_equal(quiet_of(9, 0, 1, 0x01, true), 0);
-	/* phase 1 of 3 slots: hops 4 and later; phase 2 of 2 slots: hops 5 and later */
-	assert_int_equal(quiet_of(6, 1, 3, 0x10, false), 0x28);
-	assert_int_equal(quiet_of(6, 2, 2, 0, false), 0x30);
-	assert_int_equal(quiet_of(15, 7, 2, 0, false), 0x4000);
-	assert_int_equal(quiet_of(15, 0, 4, 0, false), 0x7fff);
-	assert_int_equal(quiet_of(0, 0, 3, 0, false), 0);
-}
+	static const struct { u32 hops, phase, nr, reported; bool full; u32 quiet; } cases[] = {
+		/* all hops addressed, some wrote a record */
+		{ 5, 0, 3, 0, false, 0x1f }, { 5, 0, 3, 0x12, false, 0x0d }, { 3, 0, 3, 0x07, true, 0 },
+		/* hops after the last record of a full request are unknown */
+		{ 9, 0, 2, 0x12, true, 0x0d }, { 9, 0, 1, 0x01, true, 0 },
+		/* phase 1 of 3 slots: hops 4 and later; phase 2 of 2 slots: hops 5 and later */
+		{ 6, 1, 3, 0x10, false, 0x28 }, { 6, 2, 2, 0, false, 0x30 },
+		{ 15, 7, 2, 0, false, 0x4000 }, { 15, 0, 4, 0, false, 0x7fff }, { 0, 0, 3, 0, false, 0 },
+		/*
+		 * No switch writes these: a record of a hop before the phase, or no free slot
+		 * without records.
+		 */
+		{ 6, 1, 3, 0x01, false, 0x38 }, { 6, 1, 3, 0x03, true, 0 }, { 6, 0, 3, 0, true, 0 },
+		{ 15, 7, 4, 0, false, 0 }, { 2, 1, 3, 0, false, 0 },
+	};
 
-/* No switch writes these: a record of a hop before the phase, or no free slot without records. */
-TEST(phase_quiet__malformed)
-{
-	assert_int_equal(quiet_of(6, 1, 3, 0x01, false), 0x38);
-	assert_int_equal(quiet_of(6, 1, 3, 0x03, true), 0);
-	assert_int_equal(quiet_of(6, 0, 3, 0, true), 0);
-	assert_int_equal(quiet_of(15, 7, 4, 0, false), 0);
-	assert_int_equal(quiet_of(2, 1, 3, 0, false), 0);
-}
-
-/* A request without slots requests no records, so no hop is reported as quiet. */
-TEST(phase_quiet__no_slots)
-{
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(quiet_of(cases[i].hops, cases[i].phase, cases[i].nr,
+					  cases[i].reported, cases[i].full), cases[i].quiet);
+	/* A request without slots requests no records, so no hop is reported as quiet. */
 	for (u32 phase = 0; phase < HPCC_PHASES; phase++)
 		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
 }
