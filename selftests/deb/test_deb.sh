@@ -125,11 +125,11 @@ reproducible()
 
 lint()
 {
-	local said
+	local out
 
-	said=$(as_user lintian --fail-on none "$ROOT"/debs/*.deb 2>&1)
-	echo "$said"
-	[ -z "$said" ]
+	out=$(as_user lintian --fail-on none "$ROOT"/debs/*.deb 2>&1)
+	echo "$out"
+	[ -z "$out" ]
 }
 
 built()
@@ -310,11 +310,11 @@ other_kernel()
 # skipped_by_dkms NAME: dkms builds nothing for this kernel, and reports BUILD_EXCLUSIVE.
 skipped_by_dkms()
 {
-	local said
+	local out
 
-	said=$(in_root dkms install "hpcc/$VERSION" -k "$1" 2>&1) && return 1
-	echo "$said"
-	grep -q 'BUILD_EXCLUSIVE directive' <<< "$said" && [ ! -e "$ROOT/lib/modules/$1/updates" ]
+	out=$(in_root dkms install "hpcc/$VERSION" -k "$1" 2>&1) && return 1
+	echo "$out"
+	grep -q 'BUILD_EXCLUSIVE directive' <<< "$out" && [ ! -e "$ROOT/lib/modules/$1/updates" ]
 }
 
 unsupported()
@@ -330,11 +330,11 @@ unsupported()
 # No headers are installed.
 no_headers()
 {
-	local said
+	local out
 
-	said=$(make_dkms KVER=6.1.0-0-none modules 2>&1) && return 1
-	echo "$said"
-	grep -q 'install them with: apt-get install linux-headers-6\.1\.0-0-none' <<< "$said"
+	out=$(make_dkms KVER=6.1.0-0-none modules 2>&1) && return 1
+	echo "$out"
+	grep -q 'install them with: apt-get install linux-headers-6\.1\.0-0-none' <<< "$out"
 }
 
 dkms_uninstall()
@@ -380,13 +380,13 @@ tests()
 # If a build fails, there is no package, and the output contains the error.
 broken()
 {
-	local said
+	local out
 
 	echo '#error "broken on purpose"' >> "$WORK/tree/qdisc/tc/q_hpcc.c"
 	cd "$WORK/tree" || return 1
-	said=$(as_user scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
-	echo "$said"
-	grep 'broken on purpose' <<< "$said" && [ -z "$(find "$WORK/nobody/broken" -name '*.deb')" ]
+	out=$(as_user scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
+	echo "$out"
+	grep 'broken on purpose' <<< "$out" && [ -z "$(find "$WORK/nobody/broken" -name '*.deb')" ]
 }
 
 main()

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 static inline void fuzz_failed(const char *condition, const char *file, int line)
 {
-	fprintf(stderr, "%s:%d: not so: %s\n", file, line, condition);
+	fprintf(stderr, "%s:%d: wrong: %s\n", file, line, condition);
 	abort();
 }
 
@@ -31,7 +31,7 @@ struct fuzz_input {
 	size_t size;
 };
 
-/* The next bytes as a little endian number; 0 behind the end. */
+/* The next bytes as a little endian number; 0 after the end. */
 static inline u64 fuzz_take(struct fuzz_input *in, unsigned int bytes)
 {
 	unsigned int i, n = min_t(size_t, bytes, in->size);

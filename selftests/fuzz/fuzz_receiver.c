@@ -51,7 +51,7 @@ static void parts(u64 W_init_q16, u64 W_q16)
 	expect(hpcc_newint_part(&p, p.W_max_q16, 16) == 1U << 16);
 }
 
-static void tell(struct hpcc_newint *r, u64 now)
+static void report_if_due(struct hpcc_newint *r, u64 now)
 {
 	u32 W;
 
@@ -65,9 +65,9 @@ static void tell(struct hpcc_newint *r, u64 now)
 static void series(struct hpcc_newint *r, struct fuzz_input *in)
 {
 	const struct hpcc_params *p = &r->params;
-	u64 now = fuzz_take(in, 4), told;
+	u64 now = fuzz_take(in, 4), before;
 
-	tell(r, now);
+	report_if_due(r, now);
 	while (in->size) {
 		u8 how = fuzz_take(in, 1);
 		struct hpcc_sample s = { .hop = 1 + how % LINKS, .tag = how >> 4 };
@@ -78,17 +78,17 @@ static void series(struct hpcc_newint *r, struct fuzz_input *in)
 		s.ts = l->ts + fuzz_take_any(in);
 		s.tx = l->tx + fuzz_take_any(in);
 		s.qlen = fuzz_take_any(in);
-		told = r->last_update;
+		before = r->last_update;
 		bits = hpcc_newint_sample(r, &s, 1, now);
 		expect(!(bits & HPCC_ACK_UPDATE) || r->last_update == now);
-		expect(r->last_update == told || r->last_update == now);
+		expect(r->last_update == before || r->last_update == now);
 		if (how & 4)
 			hpcc_newint_reduce(r, 3, now);
 		expect(r->algo.W_q16 >= p->W_min_q16 && r->algo.W_q16 <= p->W_max_q16);
 		expect(r->algo.Wc_q16 >= p->W_min_q16 && r->algo.Wc_q16 <= p->W_max_q16);
 		expect(r->queue <= HPCC_NEWINT_QUEUE_T * p->T);
 		if (how & 8)
-			tell(r, now);
+			report_if_due(r, now);
 	}
 }
 

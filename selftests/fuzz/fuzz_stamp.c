@@ -300,7 +300,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret, const s
 /* Check the quiet hops that a receiver finds in an option that has passed all switches. */
 static void expect_quiet(const u8 *p, u32 len)
 {
-	u32 told = 0, last = 0, hop, quiet;
+	u32 reported = 0, last = 0, hop, quiet;
 	struct hpcc_opt opt;
 	bool full = true;
 
@@ -310,14 +310,14 @@ static void expect_quiet(const u8 *p, u32 len)
 		full &= hop > 0;
 		if (!hop || hop > opt.hops)
 			continue;
-		told |= 1U << (hop - 1);
+		reported |= 1U << (hop - 1);
 		last = max(last, hop);
 	}
-	quiet = hpcc_phase_quiet(&opt, told, full);
+	quiet = hpcc_phase_quiet(&opt, reported, full);
 	for (hop = 1; hop <= 32; hop++)
 		expect((quiet >> (hop - 1) & 1) ==
 		       (hop > (opt.flags & HPCC_OPT_F_PHASE) * opt.nr &&
-			hop <= (full ? last : opt.hops) && !(told >> (hop - 1) & 1)));
+			hop <= (full ? last : opt.hops) && !(reported >> (hop - 1) & 1)));
 }
 
 /* Stamp the packet as one switch does, and check the change. */

@@ -41,7 +41,7 @@ def tcp(options=b"", payload=b"payload", flags=0x10):
     return packet.tcp(bytes(8), options + NOP * (-len(options) % 4), payload, flags, (5001, 40000))
 
 def ipv6(body, *extensions, **how):
-    """Return an IPv6 packet; extension headers are (type, bytes behind the first two)."""
+    """Return an IPv6 packet; extension headers are (type, bytes after the first two)."""
     ext = []
     for kind, content in extensions:
         content += bytes(-(len(content) + 2) % 8)

@@ -26,7 +26,7 @@ def ethernet(packet, tags=b"", padding=b""):
 
 
 class FramePort:
-    """Port 9 of switch 5, and the sockets in front of it and behind it."""
+    """Port 9 of switch 5, and the sockets before and after it."""
 
     def __init__(self, how, shape=f"rate {MBPS}mbit delay 20us", version=4):
         self.pair = Pair(version, qdisc=f"hpcc {shape} node 5 port 9 {how}")

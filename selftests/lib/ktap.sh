@@ -161,7 +161,7 @@ refused()
 	fi
 	case "$out" in
 	*"$want"*) ;;
-	*) fail "$*: said \"$out\", wanted \"$want\"" ;;
+	*) fail "$*: printed \"$out\", wanted \"$want\"" ;;
 	esac
 }
 

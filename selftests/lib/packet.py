@@ -72,7 +72,7 @@ def ipv4(ends, payload, options=b"", proto=6, frag=0x4000, tos=0, ident=0, ihl=N
 
 
 def ipv6(ends, payload, ext=(), proto=6, tos=0, label=0, length=None):
-    """Return an IPv6 packet; ext: (protocol number, bytes behind the next header)."""
+    """Return an IPv6 packet; ext: (protocol number, bytes after the next header)."""
     for number, data in reversed(ext):
         payload, proto = bytes([proto]) + data + payload, number
     return struct.pack("!IHBB", 6 << 28 | tos << 20 | label, len(payload) if length is None else length,
@@ -92,7 +92,7 @@ def eth(packet, proto=None, tags=(), macs=MACS):
 
 
 def ip_offset(frame):
-    """Return the offset of the header behind VLAN tags."""
+    """Return the offset of the header after VLAN tags."""
     at = 14
     while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
         at += 4

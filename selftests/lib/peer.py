@@ -389,7 +389,7 @@ class LdcpFlow(Peer):
         super().__init__(cc="ldcp", ecn=ecn, ldcp=self.LDCP | (ldcp or {}), **how)
         self.tracepoint = Tracepoint("ldcp:ldcp_ack")
         self.start = self.high = 0
-        self.blocks = []        # received data behind a gap, newest first
+        self.blocks = []        # received data after a gap, newest first
         self.always = False     # the kernel always has more data to send
 
     def connect(self, **how):
@@ -449,7 +449,7 @@ class LdcpFlow(Peer):
     # -- a receiver
 
     def take_in(self, seg):
-        """Receive a segment: advance acked, or record it behind the gap. Return the options of its ACK."""
+        """Receive a segment: advance acked, or record it after the gap. Return the options of its ACK."""
         left, right = seg.seq, seg.seq + len(seg.payload)
         if right <= self.acked or any(a <= left and right <= b for a, b in self.blocks):
             return struct.pack("!BBBBII", 1, 1, 5, 10, left, right) + self.sack_option(2)
@@ -467,7 +467,7 @@ class LdcpFlow(Peer):
         return self.sack_option(SACK_BLOCKS)
 
     def sack_option(self, most):
-        """Return the SACK option for data behind a gap."""
+        """Return the SACK option for data after a gap."""
         blocks = self.blocks[:most] if self.sack else []
         if not blocks:
             return b""
@@ -493,7 +493,7 @@ class LdcpFlow(Peer):
             if not seg:
                 if answers:
                     continue
-                raise AssertionError(f"nothing comes: {self.acked - self.start} of {nbytes} bytes")
+                raise AssertionError(f"no segment arrives: {self.acked - self.start} of {nbytes} bytes")
             if not seg.payload:
                 continue
             now = time.monotonic()
@@ -533,4 +533,4 @@ def fall_back(flow):
         flow.send()
         if flow.cc() != "hpcc":
             return
-    raise AssertionError("it does not fall back")
+    raise AssertionError("the flow does not fall back")

@@ -112,7 +112,7 @@ class Queue(Worker, Netlink):
         with contextlib.suppress(OSError):      # ENOBUFS: some packets were dropped
             packet = self.sock.recv(256)
             self.taken += 1
-            # The first attribute behind nlmsghdr and nfgenmsg has the packet's number.
+            # The first attribute after nlmsghdr and nfgenmsg has the packet's number.
             self.send(NFQNL_MSG_VERDICT, struct.pack("!BBH", 0, 0, 1) +
                       attr(NFQA_VERDICT_HDR, struct.pack("!I", NF_ACCEPT) + packet[24:28]))
 

@@ -10,9 +10,9 @@ ktap_whole "$@"
 work_dir
 chmod 755 "$WORK"
 
-# says STATUS PATTERN COMMAND...: COMMAND succeeds if STATUS is 0, and fails otherwise.
+# prints STATUS PATTERN COMMAND...: COMMAND succeeds if STATUS is 0, and fails otherwise.
 # One line of its output matches PATTERN.
-says()
+prints()
 {
 	local status=$1 pattern=$2 out rc=0
 
@@ -99,19 +99,19 @@ deps_complete()
 deps_root()
 {
 	need_some_root
-	says 0 'apt-get install .*--no-install-recommends.* bc$' deps
+	prints 0 'apt-get install .*--no-install-recommends.* bc$' deps
 }
 
 deps_stale_lists()
 {
 	need_some_root
-	says 0 'apt-get update' deps FAKE_STALE=1 && [ -e "$WORK/state/bc" ]
+	prints 0 'apt-get update' deps FAKE_STALE=1 && [ -e "$WORK/state/bc" ]
 }
 
 deps_nobody()
 {
 	cp scripts/install-deps scripts/debian.sh "$WORK"
-	says 1 '^    sudo apt-get update && sudo apt-get install --no-install-recommends bc$' \
+	prints 1 '^    sudo apt-get update && sudo apt-get install --no-install-recommends bc$' \
 		as_nobody env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/nothing" "$WORK/install-deps"
 }
 
@@ -122,7 +122,7 @@ deps_demo()
 
 	[ "$(scripts/install-deps --print lab test | grep -cE "$tests")" = 8 ] &&
 		! scripts/install-deps --print | grep -E "$tests" &&
-		says 0 '^scripts/install-deps$' make -n deps demo
+		prints 0 '^scripts/install-deps$' make -n deps demo
 }
 
 # build.sh finds the kernel of a guest without apt, because apt takes a second for each guest.
@@ -132,7 +132,7 @@ no_apt()
 	printf '#!/bin/sh\ntouch "%s/no-apt/called"\nexit 1\n' "$WORK" |
 		tee "$WORK/no-apt/apt-get" > "$WORK/no-apt/apt-cache"
 	chmod 755 "$WORK/no-apt"/apt-*
-	says 0 '/uml-[0-9.]*-[0-9a-f]*$' env PATH="$WORK/no-apt:$PATH" scripts/uml/build.sh --where &&
+	prints 0 '/uml-[0-9.]*-[0-9a-f]*$' env PATH="$WORK/no-apt:$PATH" scripts/uml/build.sh --where &&
 		[ ! -e "$WORK/no-apt/called" ]
 }
 
@@ -169,7 +169,7 @@ in_range()
 	local release
 
 	for release in 6.1.0-50-amd64 6.9.7 6.12.94+deb13-amd64 6.19-rc1 7.0.1 7.2.12+deb14-amd64; do
-		says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE="$release" || return 1
+		prints 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE="$release" || return 1
 	done
 }
 
@@ -199,7 +199,7 @@ kernel_of()
 # tools_are PATTERN [NAME=VALUE...]: make selects these tools for the headers of the last kernel_of()
 tools_are()
 {
-	says 0 "$1" env PATH="$WORK/clang/bin:/usr/bin:/bin" make modules KDIR="$WORK/clang" "${@:2}"
+	prints 0 "$1" env PATH="$WORK/clang/bin:/usr/bin:/bin" make modules KDIR="$WORK/clang" "${@:2}"
 }
 
 # gcc does not support the options of kernels that clang has built.
@@ -318,7 +318,7 @@ main()
 	ok "modules: a kernel after 7.2 is refused" out_of_range 7.3.0-rc1
 	ok "modules: kernels from 6.1 to 7.2 are accepted" in_range
 	ok "modules: HPCC_ANY_KERNEL=1 accepts any kernel" \
-		says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
+		prints 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
 	ok "modules: reports a missing CONFIG_NETFILTER" lacks CONFIG_NETFILTER
 	ok "modules: reports a missing CONFIG_NET_SCHED" lacks CONFIG_NET_SCHED
 	ok "modules: reports all missing options" lacks CONFIG_INET CONFIG_NETFILTER

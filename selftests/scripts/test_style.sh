@@ -47,49 +47,37 @@ planted()
 	[[ $out == $2 ]]
 }
 
-# copied DIR: copy the files that scripts/style needs to an empty repository
-copied()
+# finds CHECK FINDING COMMAND: in a copy of the tree that COMMAND has changed, CHECK prints FINDING
+finds()
 {
-	rm -rf "$1"
-	mkdir -p "$1"
-	cp -r --parents Kbuild dkms.conf kmod qdisc scripts selftests/lib "$1" && git -C "$1" init -q
-}
+	local copy=$WORK/copy out
 
-# unversioned FILE: the check finds a module without a version
-unversioned()
-{
-	local copy=$WORK/unversioned out
-
-	copied "$copy" || return 1
-	sed -i '/^MODULE_VERSION/d' "$copy/$1"
-	out=$("$copy/scripts/style" version)
+	rm -rf "$copy"
+	mkdir -p "$copy"
+	cp -r --parents Kbuild dkms.conf kmod qdisc scripts selftests/lib "$copy" && git -C "$copy" init -q || return 1
+	(cd "$copy" && eval "$3") || return 1
+	out=$("$copy/scripts/style" "$1")
 	echo "$out"
-	[[ $out == *"# $1: no MODULE_VERSION(HPCC_VERSION)"$'\n'"not ok 1 - version" ]]
-}
-
-# misnamed: the check finds a name that nothing defines
-misnamed()
-{
-	local copy=$WORK/misnamed out
-
-	copied "$copy" || return 1
-	echo 'print(absent)' > "$copy/scripts/planted.py"
-	out=$("$copy/scripts/style" python)
-	echo "$out"
-	[[ $out == *"scripts/planted.py:1:7: undefined name 'absent'"*"not ok 1 - python" ]]
+	# shellcheck disable=SC2053 # a pattern
+	[[ $out == *$2"not ok 1 - $1" ]]
 }
 
 main()
 {
+	local file
+
 	cd "$TOP" || exit 1
 	ktap_plan 25
 	ok "a check that passes" style 0 "ok 1 - version" version
-	ok "a module without a version" unversioned kmod/ldcp/main.c
-	ok "a module of a carrier without a version" unversioned qdisc/stamp/ioam.c
+	for file in kmod/ldcp/main.c qdisc/stamp/ioam.c; do
+		ok "a module without a version: $file" finds version \
+			"# $file: no MODULE_VERSION(HPCC_VERSION)"$'\n' "sed -i '/^MODULE_VERSION/d' $file"
+	done
 	ok "checkpatch aborts" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc aborts" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
 	ok "shellcheck aborts" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
-	ok "an undefined name" misnamed
+	ok "an undefined name" finds python "scripts/planted.py:1:7: undefined name 'absent'*" \
+		"echo 'print(absent)' > scripts/planted.py"
 	ok "a missing program" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
 	ok "git lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
 	ok "the includes of the tree" planted includes "" kmod/hpcc/main.c ""

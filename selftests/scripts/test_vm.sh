@@ -40,11 +40,11 @@ pretended()
 # ends STATUS PATTERN CMD...: CMD ends with STATUS, and a line of its output matches PATTERN
 ends()
 {
-	local status=$1 pattern=$2 said rc=0
+	local status=$1 pattern=$2 out rc=0
 
 	shift 2
-	said=$("$@" 2>&1) || rc=$?
-	expect "status of $*" "$rc" "$status" && grep -e "$pattern" <<< "$said"
+	out=$("$@" 2>&1) || rc=$?
+	expect "status of $*" "$rc" "$status" && grep -e "$pattern" <<< "$out"
 }
 
 # accelerators: print the accelerator of each call of QEMU, in the order of the calls
@@ -56,13 +56,13 @@ accelerators()
 # If a guest does not boot with KVM, run.sh reports this once, and emulates the CPU from then on.
 kvm_does_not_boot()
 {
-	local said
+	local out
 
 	pretend '[[ $* == *"-accel tcg"* ]] && echo 5 > "$JOB/status"'
-	said=$(pretended "$RUN" --tree "$TREE" true 2>&1)
+	out=$(pretended "$RUN" --tree "$TREE" true 2>&1)
 	expect status $? 5 || return
 	if [ -w /dev/kvm ]; then
-		grep 'emulating the CPU' <<< "$said" || return
+		grep 'emulating the CPU' <<< "$out" || return
 		expect accelerators "$(accelerators)" "kvm tcg " || return
 	fi
 	pretended "$RUN" --tree "$TREE" true
@@ -106,22 +106,22 @@ silent()
 
 dies()
 {
-	local said
+	local out
 
 	pretend 'echo "Kernel panic - not syncing: pretended" > "$JOB/console"'
-	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
-	expect status $? 125 && grep 'not syncing: pretended' <<< "$said" &&
-		grep 'ended without a status' <<< "$said"
+	out=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 125 && grep 'not syncing: pretended' <<< "$out" &&
+		grep 'ended without a status' <<< "$out"
 }
 
 # The output starts with the kernel's first error message, not only with registers and call traces.
 dies_at_length()
 {
-	local said
+	local out
 
 	pretend '{ echo booting; echo "int3: 0000 [#1]"; seq 100; } > "$JOB/console"'
-	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
-	expect status $? 125 && grep -F 'int3: 0000 [#1]' <<< "$said" && ! grep booting <<< "$said"
+	out=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 125 && grep -F 'int3: 0000 [#1]' <<< "$out" && ! grep booting <<< "$out"
 }
 
 one_thread()
@@ -171,9 +171,9 @@ real()
 	echo seen > "$WORK/here/file"
 	"$RUN" --tree "$TREE" --ro "$WORK/here" --rw "$WORK/there" --env "A=x y" -- bash -c '
 		{ uname -r; nproc; echo "$A"; cat "$1/here/file"; modprobe veth && echo veth
-		  touch "$1/here/new" 2> /dev/null || echo refused; } > "$1/there/said"
+		  touch "$1/here/new" 2> /dev/null || echo refused; } > "$1/there/out"
 		exit 7' - "$WORK"
-	expect status $? 7 && expect said "$(cat "$WORK/there/said")" \
+	expect status $? 7 && expect out "$(cat "$WORK/there/out")" \
 "$(cat "$TREE/release")
 2
 x y

@@ -285,10 +285,10 @@ TEST(captures__ioam)
 	preallocated(3);
 	add();			/* as it leaves the host */
 	fill(&nodes[0]);
-	add();			/* behind one switch */
+	add();			/* after one switch */
 	stamp_of(3);
 	fill(&nodes[1]);
-	add();			/* behind a switch that stamps, and a second switch */
+	add();			/* after a switch that stamps, and a second switch */
 	preallocated(1);
 	fill(&nodes[0]);
 	fill(&nodes[1]);
@@ -315,9 +315,9 @@ TEST(captures__tcp)
 	request(0);
 	add();			/* as it leaves the host */
 	stamp_of(3);
-	add();			/* behind switch 3 */
+	add();			/* after switch 3 */
 	stamp_of(4);
-	add();			/* behind switch 4 */
+	add();			/* after switch 4 */
 	memcpy(loads, f.p + HOP_AT + 20 + HPCC_OPT_HEAD_LEN, sizeof(loads));
 	s = (struct segment){ .back = true, .flags = 0x10, .seq = 1, .ack = 1 + PAYLOAD };
 	ask(&s, HPCC_OPT_ECHO, 2, 2);
@@ -355,9 +355,9 @@ TEST(captures__int)
 	f.p[IP_AT + 1] = 0xc0;
 	add();			/* as it leaves the host */
 	push(&hops[0]);
-	add();			/* behind one switch */
+	add();			/* after one switch */
 	push(&hops[1]);
-	add();			/* behind two switches */
+	add();			/* after two switches */
 	push(&hops[0]);
 	add();			/* a third switch may not write */
 	judge("int.pcap");
@@ -379,9 +379,9 @@ TEST(captures__ifa)
 	wrap(1);
 	add();			/* as it leaves the host */
 	push_ifa(&hops[0]);
-	add();			/* behind one switch */
+	add();			/* after one switch */
 	push_ifa(&hops[1]);
-	add();			/* behind two switches */
+	add();			/* after two switches */
 	push_ifa(&hops[0]);
 	add();			/* a third switch may not write */
 	judge("ifa.pcap");
@@ -407,9 +407,9 @@ TEST(captures__csig)
 		push_tag(types[i]);
 		add();			/* as it leaves the host */
 		compare(&hops[0], HPCC_STAMP_WRITTEN);
-		add();			/* behind one switch */
+		add();			/* after one switch */
 		compare(&hops[1], HPCC_STAMP_WRITTEN);
-		add();			/* behind a switch with a worse value */
+		add();			/* after a switch with a worse value */
 		compare(&hops[2], HPCC_STAMP_QUIET);
 		pop_tag();
 		add();			/* in the receiver's LOCAL_IN */

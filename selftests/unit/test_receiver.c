@@ -260,7 +260,7 @@ TEST(newint_sample__T)
 	assert_int_equal(r.last_update, 10001);
 }
 
-/* Data that the sender transmits with a new W wait behind the queue that exists at that time. */
+/* Data that the sender transmits with a new W wait until the queue of that time has drained. */
 TEST(newint_sample__queue)
 {
 	step(6000, 6000, 6000, 50000);

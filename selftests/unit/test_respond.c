@@ -235,7 +235,7 @@ TEST(answered__type_and_checksum)
 		len = request();
 		memcpy(was, p, sizeof(p));
 		if (odd) {
-			/* NOP behind the option instead of in front of it. */
+			/* A NOP after the option instead of before the option. */
 			memmove(was + place.opt - 1, was + place.opt, place.len);
 			was[place.opt + place.len - 1] = 1;
 			place.opt--;

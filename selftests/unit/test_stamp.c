@@ -31,7 +31,7 @@ struct shape {
 	u32	extra;		/* bytes of IPv4 options or IPv6 headers: 8 n */
 	u32	nops;		/* number of NOPs before the option */
 	int	slots;		/* slots of the option; -1: no option */
-	u32	payload, padding;	/* @padding: behind the IP packet */
+	u32	payload, padding;	/* @padding: after the IP packet */
 };
 
 static u32 rnd(void)
