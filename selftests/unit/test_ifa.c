@@ -90,11 +90,12 @@ TEST(find__refused)
 		/* reserved bits and the turn-around bit are ignored */
 		{ 2, 0xe2, HEAD + 36 },
 		/* version; global name space; UDP; fragment; tail stamp; checksum */
-		{ 0, 0x1f, -ENOENT }, { 0, 0x21, -ENOENT }, { 1, 17, -ENOENT }, { 2, 0x14, -ENOENT },
-		{ 2, 0x0c, -ENOENT }, { 2, 0x05, -ENOENT },
-		/* a stack longer than Max Length, or than the packet; the length of the TCP header */
+		{ 0, 0x1f, -ENOENT }, { 0, 0x21, -ENOENT }, { 1, 17, -ENOENT },
+		{ 2, 0x14, -ENOENT }, { 2, 0x0c, -ENOENT }, { 2, 0x05, -ENOENT },
+		/* a stack above Max Length, or above the packet; the length of the TCP header */
 		{ 3, 7, -EINVAL }, { HEAD + 3, 9, -EINVAL }, { HEAD + 3, 7, HEAD + 32 },
-		{ HPCC_IFA_HEAD_LEN + 12, 0x40, -EINVAL }, { HPCC_IFA_HEAD_LEN + 12, 0x90, -EINVAL },
+		{ HPCC_IFA_HEAD_LEN + 12, 0x40, -EINVAL },
+		{ HPCC_IFA_HEAD_LEN + 12, 0x90, -EINVAL },
 	};
 	struct hpcc_ifa t;
 

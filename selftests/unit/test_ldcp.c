@@ -30,9 +30,9 @@ TEST(mark_p__exact_values)
 		/* the draft's equation */
 		{ 1000, 5096, ALL / 2, 0, 0 }, { 1000, 5096, ALL / 2, 999, 0 },
 		{ 1000, 5096, ALL / 2, 1000, 0 }, { 1000, 5096, ALL / 2, 2024, P_ONE / 8 },
-		{ 1000, 5096, ALL / 2, 3048, P_ONE / 4 }, { 1000, 5096, ALL / 2, 4072, P_ONE * 3 / 8 },
-		{ 1000, 5096, ALL / 2, 5096, P_ONE }, { 1000, 5096, ALL / 2, 1ULL << 32, P_ONE },
-		{ 1000, 5096, ALL / 2, ~0ULL, P_ONE },
+		{ 1000, 5096, ALL / 2, 3048, P_ONE / 4 },
+		{ 1000, 5096, ALL / 2, 4072, P_ONE * 3 / 8 }, { 1000, 5096, ALL / 2, 5096, P_ONE },
+		{ 1000, 5096, ALL / 2, 1ULL << 32, P_ONE }, { 1000, 5096, ALL / 2, ~0ULL, P_ONE },
 		/* a jump at K_max */
 		{ 0, 1U << 20, ALL / 10, 1U << 20, P_ONE }, { 10, 5000, 0, 5000, P_ONE },
 		/* thresholds of 0 */
@@ -584,7 +584,8 @@ TEST(is_low_priority__until_IW_is_complete_or_the_last)
 		{ 1500, 15000, false, true }, { 14999, 15000, false, true },
 		{ 15000, 15000, false, false }, { 15001, 15000, false, false },
 		{ ~0ULL, 15000, false, false }, { ~0ULL - 1, ~0ULL, false, true },
-		{ 1, 15000, true, false }, { 14999, 15000, true, false }, { 15000, 15000, true, false },
+		{ 1, 15000, true, false }, { 14999, 15000, true, false },
+		{ 15000, 15000, true, false },
 		{ 0, 0, false, false }, { 1, 0, false, false },		/* no window */
 	};
 

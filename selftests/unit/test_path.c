@@ -73,9 +73,10 @@ TEST(phase_next__begins_again)
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
-		u8 asked = cases[i].asked;
+		u8 asked = cases[i].asked, phase;
 
-		assert_int_equal(hpcc_phase_next(&asked, cases[i].hops, cases[i].n), cases[i].phase);
+		phase = hpcc_phase_next(&asked, cases[i].hops, cases[i].n);
+		assert_int_equal(phase, cases[i].phase);
 		assert_int_equal(asked, cases[i].now_asked);
 	}
 }
@@ -94,12 +95,14 @@ TEST(phase_quiet__addressed_hops)
 {
 	static const struct { u32 hops, phase, nr, reported; bool full; u32 quiet; } cases[] = {
 		/* all hops addressed, some wrote a record */
-		{ 5, 0, 3, 0, false, 0x1f }, { 5, 0, 3, 0x12, false, 0x0d }, { 3, 0, 3, 0x07, true, 0 },
+		{ 5, 0, 3, 0, false, 0x1f }, { 5, 0, 3, 0x12, false, 0x0d },
+		{ 3, 0, 3, 0x07, true, 0 },
 		/* hops after the last record of a full request are unknown */
 		{ 9, 0, 2, 0x12, true, 0x0d }, { 9, 0, 1, 0x01, true, 0 },
 		/* phase 1 of 3 slots: hops 4 and later; phase 2 of 2 slots: hops 5 and later */
 		{ 6, 1, 3, 0x10, false, 0x28 }, { 6, 2, 2, 0, false, 0x30 },
-		{ 15, 7, 2, 0, false, 0x4000 }, { 15, 0, 4, 0, false, 0x7fff }, { 0, 0, 3, 0, false, 0 },
+		{ 15, 7, 2, 0, false, 0x4000 }, { 15, 0, 4, 0, false, 0x7fff },
+		{ 0, 0, 3, 0, false, 0 },
 		/*
 		 * No switch writes these: a record of a hop before the phase, or no free slot
 		 * without records.

@@ -102,7 +102,8 @@ TEST(counter_extend__ahead_behind_and_across_the_wrap)
 		{ last, 1000 + (1 << 19) - 1, last + (1 << 19) - 1 },
 		{ last, 1000 + (1 << 19), last - (1 << 19) },
 		{ wrap - 1, 0, wrap }, { wrap - 1, 5, wrap + 5 },
-		{ wrap, HPCC_COUNTER_MASK, wrap - 1 }, { wrap + 3, HPCC_COUNTER_MASK - 1, wrap - 2 },
+		{ wrap, HPCC_COUNTER_MASK, wrap - 1 },
+		{ wrap + 3, HPCC_COUNTER_MASK - 1, wrap - 2 },
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
@@ -164,7 +165,8 @@ TEST(identity_encode__rounds_once_to_nearest)
 		{ 4194303500, 4194000000 }, { 5000499999, 5000000000 }, { 5000500000, 5001000000 },
 		/* rounded to kbit/s first it would end in 500, which would round up */
 		{ 5000000499600, 5000000000000 },
-		{ ~0ULL, 4194303000000000000ULL }, { 5000000000000000000ULL, 4194303000000000000ULL },
+		{ ~0ULL, 4194303000000000000ULL },
+		{ 5000000000000000000ULL, 4194303000000000000ULL },
 	};
 	static const u64 exact[] = {
 		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000, 25000000000,
@@ -339,15 +341,17 @@ TEST(opt_next_of__either_kind)
 
 TEST(opt_next__lengths)
 {
-	/* The usual first options (NOP, NOP, timestamps) are skipped together, not beyond the end. */
+	/* The usual first options (NOP, NOP, timestamps) are skipped at once, within the end. */
 	static const struct { u8 opts[20], len; int want; u32 pos; } cases[] = {
 		{ { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 }, 12, -ENOENT, 12 },
 		{ { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 }, 11, -EINVAL, 0 },
 		{ { 1, 1, 8, 11, KIND, 4, 1, 1, 1, 1, 1, 1, 1 }, 13, -ENOENT, 13 },
-		{ { 9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0 }, 20, 16, 20 },
+		{ { 9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0 },
+		  20, 16, 20 },
 		/* no options, only NOPs, a length below 2, and the smallest length */
-		{ {}, 0, -ENOENT, 0 }, { { 1, 1, 1, 1 }, 4, -ENOENT, 4 }, { { 8, 0, 1, 1 }, 4, -EINVAL, 0 },
-		{ { KIND, 1, 1, 1 }, 4, -EINVAL, 0 }, { { KIND, 2, 1, 1 }, 4, 0, 2 },
+		{ {}, 0, -ENOENT, 0 }, { { 1, 1, 1, 1 }, 4, -ENOENT, 4 },
+		{ { 8, 0, 1, 1 }, 4, -EINVAL, 0 }, { { KIND, 1, 1, 1 }, 4, -EINVAL, 0 },
+		{ { KIND, 2, 1, 1 }, 4, 0, 2 },
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -175,16 +175,15 @@ TEST(word__is_new)
 {
 	const u64 last = hpcc_response_pack(10, 3, 100);
 	const struct { u64 last, word; u32 una, nxt; bool want; } cases[] = {
-		{ 0, last, 5, 20, true }, { last, last, 5, 20, false }, { last, last, 10, 10, false },
+		{ 0, last, 5, 20, true }, { last, last, 5, 20, false },
+		{ last, last, 10, 10, false },
 		{ last & ~HPCC_RESPONSE_PENDING, last, 5, 20, false },
 		{ last, hpcc_response_pack(9, 3, 100), 5, 20, false },
 		{ last, hpcc_response_pack(9, 3, 101), 5, 20, true },
 		{ last, hpcc_response_pack(9, 4, 100), 5, 20, true },
 		{ last, hpcc_response_pack(11, 3, 0), 5, 20, true },
-		{ hpcc_response_pack(0xffffffff, 3, 100), hpcc_response_pack(0, 3, 1), 0xfffffff0, 20,
-		  true },
-		{ hpcc_response_pack(0, 3, 100), hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20,
-		  false },
+		{ hpcc_response_pack(~0U, 3, 100), hpcc_response_pack(0, 3, 1), -16, 20, true },
+		{ hpcc_response_pack(0, 3, 100), hpcc_response_pack(~0U, 3, 1), -16, 20, false },
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++)
