@@ -56,9 +56,7 @@ def read(path):
 # ---- Faults ------------------------------------------------------------------------
 
 class Faults:
-    """Make allocations fail if a module's code is in their call stack, until the end of the test or
-    until stop(). The first allocation beyond a number of bytes fails, or every interval-th allocation.
-    """
+    """Make allocations with a module's code in their call stack fail, beyond a number of bytes, or each interval-th."""
 
     DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0, "task-filter": "N", "stacktrace-depth": 32,
                "require-start": 0, "require-end": (1 << 64) - 1, "ignore-gfp-wait": "N"}
@@ -113,9 +111,7 @@ class Nth:
         defer(os.close, self.fd)
 
     def each(self, what, call, undo):
-        """Repeat the call, each time with the failure of another allocation, and call undo(error)
-        after each. Print how many of these failures made the call fail, and how many did not.
-        """
+        """Repeat the call, each time with another failing allocation, then call undo(error). Print the numbers."""
         errors = 0
         for number in range(1, STEPS_MAX):
             os.pwrite(self.fd, b"%d" % number, 0)
@@ -188,9 +184,7 @@ def test_modules():
 
 
 def test_work_item():
-    """Each allocation of the work item that registers a module's parts fails once, selected by its
-    bytes: the work item undoes its steps, and tries again.
-    """
+    """The work item that registers a module's parts undoes its steps and tries again if any allocation fails."""
     defer(loaded_again)
     spaces = [Netns() for _ in range(3)]
     for module in "tcp_hpcc", "tcp_ldcp":
@@ -242,9 +236,7 @@ def test_namespaces():
 
 
 def test_tables():
-    """A request for a table either sets all of its entries, or fails and sets no entry. The allocation
-    may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks this.
-    """
+    """A request sets all entries of a table or none. DEBUG_ATOMIC_SLEEP checks that its allocation may sleep."""
     ns = Netns()
     for name, set_some, get in (
             ("links", lambda i: set_links(ns, *[(1 << i % 24, n, 10**9) for n in range(3 * i, 3 * i + 3)]), get_links),
@@ -284,8 +276,7 @@ def no_memory(*spaces):
 
 
 def test_return_to_hpcc():
-    """A connection that agreed returns to hpcc when no memory is available, and runs classic. Later it gets the memory.
-    """
+    """A connection that agreed returns to hpcc without memory, runs classic, and gets the memory later."""
     path = Path(switches=1)
     client, server = path.connect()
     set_cc(client, "cubic")
@@ -334,9 +325,7 @@ def test_ldcp_needs_nothing():
 
 
 def test_no_headroom():
-    """IPv6 extension headers use the space in front of a segment, so that our option needs an
-    allocation: if the allocation fails the segment is sent without the option.
-    """
+    """After IPv6 extension headers our option needs an allocation; if it fails the segment has no option."""
     pair = Pair(6)
     listener = pair.listen()
     missed = 0

@@ -43,8 +43,7 @@ class Boot(unittest.TestCase):
         self.assertIn("timed out", done.stderr)
 
     def test_standstill(self):
-        """A program that computes without system calls stops virtual time: run.sh ends the program and prints its name.
-        """
+        """Computing without system calls stops virtual time: run.sh ends such a program, and prints its name."""
         environment = os.environ | {"HPCC_STANDSTILL_S": "2"}
         done = self.guest("sh", "-c", "while :; do :; done", env=environment, status=124)
         self.assertRegex(done.stdout, "limit: /.*sh has computed for 2 s without a system call")

@@ -81,9 +81,7 @@ class Shapes(unittest.TestCase):
         self.refused(["link.t0-a2", "no such link"], topology={"kind": "fat-tree"}, link={"t0-a2": {"rate": "1Gbit"}})
 
     def test_unlike_ways(self):
-        """T is the longest round trip of the shortest paths. The time of a flow alone in the network follows from
-        the fastest path.
-        """
+        """T follows from the slowest of the shortest paths, the time of a flow alone from the fastest path."""
         shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
         net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
         even = tree(topology=shape)
@@ -200,10 +198,8 @@ class Guest(unittests.Case):
             self.assertGreater(min(up), 0)
 
     def test_fat_tree(self):
-        self.spread()
-
-    def test_fat_tree_ipv6(self):
-        self.spread("--set", "ip=6")
+        for version in 4, 6:
+            self.spread("--set", f"ip={version}")
 
     def test_one_path(self):
         """All data of a connection take one path, which the seed determines."""

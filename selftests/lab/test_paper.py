@@ -280,9 +280,7 @@ class Judged(unittest.TestCase):
         return runs
 
     def lost(self, **variants):
-        """Return {percentile: peer} for percentiles at which hpcc is worse than a peer; each variant is a
-        list of results.
-        """
+        """Return {percentile: peer} for percentiles at which hpcc loses; a variant is a list of results."""
         with open_grid(GRID.replace('[[variant]]\nname = "dctcp-20KB"', '[[variant]]\nname = "bbr"\ncc = "bbr"\n'
                                     '[[variant]]\nname = "dctcp-20KB"')) as found:
             lost, _ = self.paper().losses(found, {

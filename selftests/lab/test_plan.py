@@ -89,10 +89,8 @@ class Plan(unittest.TestCase):
             for name in options:
                 self.assertNotIn(name, other.files["network"])
 
-    def test_above(self):
+    def test_above_and_respond(self):
         self.thresholds({"above": "10KB"}, " stamp 1 above 10000\n")
-
-    def test_respond(self):
         self.thresholds({"respond": "10KB", "every": "5us"}, " stamp 1 respond 10000 every 5000\n")
         self.thresholds({"respond": "10KB", "above": "5KB"}, " stamp 1 above 5000 respond 10000\n")
         self.thresholds({"respond": "10KB"}, " stamp 1 respond 10000\n")

@@ -211,10 +211,7 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
 """
 
     def test_connect(self):
-        """The same flows run over connections that are opened before, opened at the start of the flow,
-        or taken from a pool. If the completion time includes the handshake, small flows take one round
-        trip more. A pool has fewer connections than there are flows.
-        """
+        """With handshakes, small flows take one round trip more. A pool has fewer connections than flows."""
         found = {}
         for how in ("before", "start", "pool"):
             more = f'connect = "{how}"\n' + "pool = 1\n" * (how == "pool")
@@ -233,9 +230,7 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
         self.assertLess(agreed["pool"], agreed["before"])
 
     def test_iperf3(self):
-        """A program uses the scenario's congestion control, its output and status are kept, a
-        server is stopped, and a capture of its port has virtual times.
-        """
+        """A program uses the scenario's congestion control; its output, its status and a capture are kept."""
         if not shutil.which("iperf3") or not shutil.which("tcpdump"):
             self.skipTest("needs iperf3 and tcpdump")
         got = self.run_of("iperf3", """measure = {until = "20ms", pcap = ["s0-h1"]}
@@ -259,9 +254,7 @@ run = [{host = "h1", command = "iperf3 -s", stop = "end"},
         self.assertGreater(float(lines[0].split()[0]) - float(got["time_zero"]), 0.002)
 
     def test_programs_congestion_control(self):
-        """Programs use the default congestion control of their namespace, even if only the superuser may
-        select it. The results contain the counters of hosts with programs.
-        """
+        """Programs use the default congestion control of their namespace. The results contain their counters."""
         got = self.run_of("default", """measure = {until = "1ms"}
 run = [{host = "h0", command = "cat /proc/sys/net/ipv4/tcp_congestion_control; sleep 0.005", start = "500us"}]""",
                           "--cc", "hpcc")
@@ -280,9 +273,7 @@ run = [{host = "h0", command = "sleep 100", start = "1ms", stop = "2ms"}]""", "-
 
 
 class Calls(unittest.TestCase):
-    """Counts the system calls of hpcc-traffic, which determine the cost of a small flow for a
-    guest. The flows use the loopback of a namespace without other programs.
-    """
+    """Counts the system calls of hpcc-traffic, which determine the cost of a small flow, over the loopback."""
 
     PROGRAM = TOP / "tools/hpcc-traffic"
     # In real time the number of waits of hpcc-traffic varies.

@@ -85,9 +85,7 @@ class Guest(Case):
         self.assertEqual((printed.count("refused"), printed.count("opens")), (2, 0), printed)
 
     def test_reaches_no_network(self):
-        """A program that replaces the guest's kernel tries to reach this host, by TCP and by an abstract socket. It
-        succeeds only with HPCC_CONFINE=off.
-        """
+        """A program in place of the guest's kernel reaches this host only with HPCC_CONFINE=off."""
         kernel = self.directory / "linux"
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
             name = f"walls-{os.getpid()}"

@@ -192,9 +192,7 @@ def send_until(done, client, server, nbytes):
 
 
 def expect_half(what, version, nbytes, goodput):
-    """Fail if the goodput exceeds the link's rate, or is less than half of cubic's goodput. The
-    comparison with cubic needs virtual time: in real time both depend on the speed of the programs.
-    """
+    """Check that the goodput is at most the link's rate, and in virtual time at least half of cubic's goodput."""
     if not virtual_time():
         print(f"# {what}, IPv{version}: {goodput:.0f} Mbit/s")
         expect_in(what, goodput, 0, MBPS)

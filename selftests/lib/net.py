@@ -245,9 +245,7 @@ class Pair:
 
 
 def same_ends():
-    """Open two connections with the same ends over different links. Return their common namespace,
-    and for each connection the socket, its ifindex and the listener.
-    """
+    """Return a namespace, and (socket, ifindex, listener) of two connections with equal ends on different links."""
     c, ends = Netns(), []
     for dev in "v0", "v1":
         s = Netns()

@@ -66,9 +66,7 @@ def carrier_path(name, **how):
 
 
 def _carrier_path(carrier, stamp, version=4, switches=2, push=None, known=None, delay=DELAY, **sysctls):
-    """Return a path. The hosts' tables contain the links of the switches `known` (None: all switches). If
-    `push` is not None, the hosts stamp it, which pushes tags.
-    """
+    """Return a path. Hosts know the links of the switches `known` (None: all), and stamp `push` unless it is None."""
     path = Path(version, switches, carrier=carrier, **sysctls)
     for node in range(1, switches + 1):
         for port, dev in enumerate(("left", "right"), 1):

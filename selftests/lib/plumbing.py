@@ -185,9 +185,7 @@ EXIT = insn(0x95)
 
 
 def only_tcp(version, then):
-    """Return a program that passes all packets except TCP without IP options or extension headers.
-    For such TCP packets it continues with "then", with the packet in r6.
-    """
+    """Return a program that runs "then" for TCP packets without IP options (in r6), and passes all others."""
     then_pass = mov(0, TC_ACT_OK) + EXIT
     return (copy(6, 1) +
             insn(0x61, 7, 6, PROTOCOL) +                        # r7 = skb->protocol

@@ -81,9 +81,7 @@ def marked(path, client):
 
 
 def expect_works(path, cc, client, twice=False):
-    """Fail unless the client runs cc and gets telemetry or marks. With twice, packets that have
-    arrived may be retransmitted, outside the window: check only checksum errors.
-    """
+    """Check that the client runs cc and gets telemetry or marks; twice: some packets arrive twice."""
     what = f"{cc} over IPv{path.version}"
     until(lambda: get_cc(client) == cc, lambda: (client.send(bytes(3000)), time.sleep(0.1)))
     expect(f"{what} runs", get_cc(client), cc)

@@ -35,8 +35,7 @@ def tcp_info(sock):
 
 
 def let_go(sock):
-    """Close a socket when the test ends, in real time by a RST: otherwise it would use its module for another minute.
-    """
+    """Close a socket at the end of a test; in real time by a RST, because it would use its module for a minute."""
     if not virtual_time() and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     sock.close()

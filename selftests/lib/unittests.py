@@ -92,8 +92,7 @@ class SharedCase(unittest.TestCase):
 
 
 def main():
-    """Run all cases of the program, or only cases whose names contain an argument. Exit with status 1 if a case failed.
-    """
+    """Run all cases, or the cases whose names contain an argument. The exit status is 1 if a case failed."""
     wanted, suite, known = sys.argv[1:], unittest.TestSuite(), []
     for case in _cases(sys.modules["__main__"]):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):

@@ -69,8 +69,8 @@ lab()
 
 	out=$("$TOP/selftests/lab/test_scenario.py" nonsense) || rc=$?
 	echo "$rc: $out"
-	[ "$rc" = 2 ] && grep -q '^Bail out! no test nonsense; there are .*Units__rate' <<< "$out" &&
-		expect_output 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_scenario.py" Units__rate
+	[ "$rc" = 2 ] && grep -q '^Bail out! no test nonsense; there are .*Units__values' <<< "$out" &&
+		expect_output 0 "KTAP version 1|1..1|ok 1 - Units__values" "$TOP/selftests/lab/test_scenario.py" Units__values
 }
 
 check()

@@ -242,7 +242,7 @@ TEST(opt_decode__every_length)
 	hpcc_opt_encode(head, KIND, &opt);
 	for (u32 len = 0; len < 256; len++) {
 		bool good = len <= 36 && len % 8 == 4;
-		u8 *p = heap_copy(head, min(len, (u32)sizeof(head)));
+		u8 *p = heap_copy(head, min_t(u32, len, sizeof(head)));
 
 		assert_int_equal(hpcc_opt_decode(p, len, &got), good ? 0 : -EINVAL);
 		if (good)

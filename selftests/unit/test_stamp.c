@@ -298,8 +298,10 @@ TEST(walk__results)
 TEST(walk__no_length_stated)
 {
 	for (int version = 4; version <= 6; version += 2) {
-		build(&(const struct shape){ .version = version, .extra = version == 4 ? 0 : 8,
-					     .slots = 3, .payload = 70000 });
+		struct shape s = { .version = version, .slots = 3, .payload = 70000 };
+
+		s.extra = version == 4 ? 0 : 8;
+		build(&s);
 		put_unaligned_be16(0, b.p + b.ip + (version == 4 ? 2 : 4));
 		assert_int_equal(walk_built(), HPCC_WALK_FOUND);
 	}

@@ -32,9 +32,7 @@ def tx_queues(dev):
 
 
 def cards(driver, queues):
-    """Return the names of both NICs of a driver, with one queue or with several. Wait until the
-    NICs of the previous test are back in this namespace.
-    """
+    """Return the names of both NICs of a driver with one or several queues, when they are back in this namespace."""
     for _ in range(100):
         found = [dev for dev in sorted(os.listdir(SYS))
                  if os.path.basename(os.path.realpath(f"{SYS}/{dev}/device/driver")) == driver
