@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Unit tests of <hpcc/law/algo.h>, in the order of its functions: quiet links, ComputeWind, NewAck
- * and the pacing rate.
- */
+/* <hpcc/law/algo.h>, in the order of its functions: quiet links, ComputeWind, NewAck, pacing. */
 #include "connection.h"
 
 /* Process an ACK that reports hop @hop as quiet, @tau after the previous ACK. */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * <hpcc/law/algo.h>: properties that hold for any samples, and a comparison with the law
- * in long double.
- */
+/* <hpcc/law/algo.h>: properties that hold for any samples, and the law in long double. */
 #include "algo.h"
 
 static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000, 800000000000 };

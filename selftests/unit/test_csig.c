@@ -288,10 +288,7 @@ TEST(take__gap)
 	}
 }
 
-/*
- * The queue of another bottleneck is no baseline: if two bottlenecks alternate, every second
- * signal counts.
- */
+/* The queue of another bottleneck is no baseline: if two alternate, every second signal counts. */
 TEST(take__other_bottleneck)
 {
 	u32 changes = 0;

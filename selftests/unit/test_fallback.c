@@ -104,9 +104,7 @@ TEST(ack__busy_link_explains)
 	assert_true(round_trip(100, 50, 1, 87));
 }
 
-/* A flow that starts at line rate fills a buffer. W falls, so the link is idle before the round
- * trip ends.
- */
+/* A burst fills a buffer. W falls, so the link is idle before the round trip ends. */
 TEST(ack__overload_explains)
 {
 	u32 sent_at = w.delivered;
@@ -179,9 +177,7 @@ TEST(ack__busy_link_explains_four_windows)
 
 TEST(rto__counts_as_few_losses)
 {
-	/* Losses of the packets in flight at an RTO count only up to 4, until all these packets
-	 * are acknowledged.
-	 */
+	/* Losses of packets in flight at an RTO count up to 4, until all these are acknowledged. */
 	start(1);
 	w.snd_una = 1000;
 	hpcc_fallback_rto(&w.f, 2000);

@@ -392,9 +392,7 @@ TEST(any__settles_below_1)
 	}
 }
 
-/* The draft's typical gamma with every 5th ACK marked: the largest window is
- * 2 gamma (1 - p) / p, the smallest half of it.
- */
+/* Every 5th ACK is marked: the largest window is 2 gamma (1 - p) / p, the smallest half of it. */
 TEST(any__settles_below_1_with_regular_marks)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 16);

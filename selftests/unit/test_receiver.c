@@ -220,9 +220,7 @@ TEST(newint_begin__again)
 	assert_in_range(part() * 1000, 400, 480);
 }
 
-/* NewINT computes the same W and Wc as NewAck if ACKs end NewAck's round trips at the same
- * times: when T and the queueing time of the last round trip have passed.
- */
+/* W and Wc equal those of NewAck if its round trips last for T and the queueing time. */
 TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_algo a = copy_of(&r.algo);

@@ -331,9 +331,7 @@ TEST(turn__of_many_flows)
 		assert_in_range(had[key], 1000, 2000);
 }
 
-/* Return the number of responses that a budget allows in an interval if there are always
- * requests.
- */
+/* Return the number of responses that a budget allows in an interval with many requests. */
 static u32 granted(const struct hpcc_budget *b, u64 *full, u64 from, u64 to, u32 every,
 		   enum hpcc_turn_kind kind)
 {

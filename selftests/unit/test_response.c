@@ -121,9 +121,7 @@ TEST(respond__at_the_end_of_a_round_trip)
 	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T, false));
 }
 
-/* W is set to the receiver's value. After W has fallen, responses to data sent earlier are
- * ignored.
- */
+/* W is set to the receiver's value. If W falls, responses to earlier data are ignored. */
 TEST(follow_receiver__W)
 {
 	hpcc_algo_follow_receiver(&a, W_INIT / 2, 0, 100, 200);

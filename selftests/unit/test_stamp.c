@@ -473,10 +473,7 @@ TEST(option__identify)
 	assert_int_equal(id.bps, 100000000000ULL);
 }
 
-/*
- * A quiet port only increases the hop count; it writes its identity if that is requested. An
- * anonymous port writes records, but no identity.
- */
+/* A quiet port writes only its identity on request, an anonymous port writes only records. */
 TEST(option__quiet_or_anonymous)
 {
 	struct hpcc_stamp quiet = port, anonymous = port;
