@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "test.h"
+#include "../../tools/hpccmon/csv.c"
 #include "../../tools/hpccmon/known.c"
+#include "../../tools/hpccmon/noacks.c"
+#include "../../tools/hpccmon/options.c"
 #include "../../tools/hpccmon/record.c"
 
 #define LIVE	1000
@@ -27,49 +30,33 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 	return 0;
 }
 
-/* ---- Other functions that record.c calls; no test depends on them ------------------------- */
+/* ---- Other functions that these files call; no test depends on them ---- */
 
 static char line[CSV_LINE_MAX];
-const char csv_head[1];
 
-char *csv_line(const struct flow *f, uint64_t us, const struct known *k, char to[CSV_LINE_MAX])
-{
-	return to;
-}
-
-char *csv_ack(const struct ack *a, const struct known *k, char to[CSV_LINE_MAX]) { return to; }
-char *json_ack(const struct ack *ack, char to[CSV_LINE_MAX]) { return to; }
-char *writer_room(struct writer *writer) { return line; }
 const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]) { return ""; }
+bool endpoint_read(struct endpoint *endpoint, const char *word) { return false; }
 const char *mode_text(uint32_t mode) { return ""; }
+struct json_object *flow_json(const struct flow *flow) { return NULL; }
+struct writer *writer_open(const char *name) { return NULL; }
+void writer_close(struct writer *writer) { }
+void writer_flush(struct writer *writer) { }
+void writer_line(struct writer *writer, const char *text) { }
+void writer_take(struct writer *writer, char *end) { }
+char *writer_room(struct writer *writer) { return line; }
+struct monitor *monitor_open(void) { return NULL; }
+void monitor_close(struct monitor *mon) { }
+void filter_parse(struct filter *filter, int nr, char **args) { }
+void catch_interrupts(void) { }
+bool interrupted(void) { return false; }
+void die(const char *format, ...) { abort(); }
+void usage(const char *format, ...) { abort(); }
 
 void *allocated(void *memory)
 {
 	assert_non_null(memory);
 	return memory;
 }
-
-bool interrupted(void) { return false; }
-double number_option(const char *name, double min, double max) { return min; }
-uint32_t whole_option(const char *name, uint32_t min, uint32_t max) { return min; }
-
-int next_option(int nr, char **args, const char *letters, const struct option *o) { return -1; }
-struct json_object *flow_json(const struct flow *flow) { return NULL; }
-struct acks *acks_open(uint32_t buffer_kb, const char **why) { return NULL; }
-struct monitor *monitor_open(void) { return NULL; }
-struct writer *writer_open(const char *name) { return NULL; }
-uint64_t acks_lost(const struct acks *acks) { return 0; }
-void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most) { }
-void acks_close(struct acks *acks) { }
-void catch_interrupts(void) { }
-void die(const char *format, ...) { abort(); }
-void monitor_close(struct monitor *mon) { }
-void usage(const char *format, ...) { abort(); }
-void filter_parse(struct filter *filter, int nr, char **args) { }
-void writer_close(struct writer *writer) { }
-void writer_flush(struct writer *writer) { }
-void writer_line(struct writer *writer, const char *text) { }
-void writer_take(struct writer *writer, char *end) { }
 
 static void check_lives(const struct recorder *recorder)
 {
