@@ -181,13 +181,8 @@ TEST(algo_init__begins_at_line_rate)
 	assert_false(a.resync);
 	assert_int_equal(a.nr, 0);
 	assert_null(a.L);
-}
-
-/* There may be no memory for links. */
-TEST(algo_init__without_links)
-{
+	/* There may be no memory for links. */
 	*s = (struct hpcc_sample){ .hop = 1, .ts = 5 };
-	hpcc_algo_init(&a, &p);
 	assert_int_equal(hpcc_new_ack(&a, &p, s, 1, 1000, 5000),
 			 HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
 	hpcc_algo_forget_hop(&a, 1);
@@ -392,7 +387,7 @@ TEST(link_u__queue_and_rate)
 		    60000.0L * ONE / (1 << 22));
 }
 
-TEST(measure_inflight__smaller_queue_counts)
+TEST(measure_inflight__smaller_queue_and_rate)
 {
 	static const u8 qlen_and_u[][2] = { { 5, 0 }, { 3, 3 }, { 4, 3 }, { 9, 4 } };
 
@@ -400,10 +395,8 @@ TEST(measure_inflight__smaller_queue_counts)
 		measure(T_NS, 0, qlen_and_u[i][0] * T_NS);
 		assert_true(a.L[0].u_q24 == qlen_and_u[i][1] * ONE);
 	}
-}
-
-TEST(measure_inflight__rate_from_last_record)
-{
+	/* the rate since the last record */
+	begin(5);
 	assert_int_equal(measure(1000, 250, 0), 0);
 	assert_true(a.L[0].u_q24 == ONE / 4);
 	assert_int_equal(measure(2000, 1500, 0), 0);
@@ -519,13 +512,19 @@ TEST(measure_inflight__missing_link_is_remembered)
 	assert_true(a.U_q24 == ONE);
 }
 
-TEST(measure_inflight__new_link_has_no_rate)
+TEST(measure_inflight__bad_and_new_links_beside_a_good_one)
 {
 	s[0] = next(&a, 1, T_NS, T_NS / 2, 0);
 	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50, .qlen = 1ULL << 50 };
 	assert_int_equal(measure_all(2), HPCC_ACK_NEW);
 	assert_true(a.U_q24 == ONE / 2);
 	assert_true(a.L[14].valid && a.L[14].u_q24 == 0);
+	begin(5);
+	s[0] = (struct hpcc_sample){ .hop = 0 };
+	s[2] = (struct hpcc_sample){ .hop = 77 };
+	s[1] = next(&a, 1, T_NS, T_NS / 2, 0);
+	assert_int_equal(measure_all(3), HPCC_ACK_BAD_HOP);
+	assert_true(a.U_q24 == ONE / 2);
 }
 
 TEST(measure_inflight__without_a_usable_record)
@@ -627,13 +626,4 @@ TEST(measure_inflight__repeated_hop)
 	s[0] = next(&a, 1, 0, 0, 0);
 	s[1] = next(&a, 1, T_NS, T_NS, 0);
 	assert_int_equal(measure_all(2), HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
-}
-
-TEST(measure_inflight__bad_record_beside_good_ones)
-{
-	s[0] = (struct hpcc_sample){ .hop = 0 };
-	s[2] = (struct hpcc_sample){ .hop = 77 };
-	s[1] = next(&a, 1, T_NS, T_NS / 2, 0);
-	assert_int_equal(measure_all(3), HPCC_ACK_BAD_HOP);
-	assert_true(a.U_q24 == ONE / 2);
 }

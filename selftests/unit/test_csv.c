@@ -28,7 +28,7 @@ static void check_ack(u64 number, u64 U_q24, u64 time_us)
 	assert_string_equal(line, want);
 }
 
-TEST(csv_ack__around_powers_of_ten)
+TEST(csv_ack__powers_of_ten_and_any_number)
 {
 	u64 power = 1;
 
@@ -38,10 +38,6 @@ TEST(csv_ack__around_powers_of_ten)
 		check_ack(power + 1, 1, power + 1);
 	}
 	check_ack(UINT64_MAX, (1ULL << 40) - 1, UINT64_MAX);
-}
-
-TEST(csv_ack__any_number)
-{
 	for (int i = 0; i < 200000; i++)
 		check_ack(random_magnitude(), random_magnitude() >> 24, random_magnitude());
 }

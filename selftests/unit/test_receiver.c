@@ -251,16 +251,13 @@ TEST(newint_sample__as_new_ack)
 	assert_in_range(fulls, 500, 4000);
 }
 
-TEST(newint_sample__T)
+/* Data that the sender transmits with a new W wait until the queue of that time has drained. */
+TEST(newint_sample__T_and_queue)
 {
 	assert_false(step(10000, 10000, 9000, 0) & HPCC_ACK_UPDATE);
 	assert_true(step(10001, 1, 1, 0) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.last_update, 10001);
-}
-
-/* Data that the sender transmits with a new W wait until the queue of that time has drained. */
-TEST(newint_sample__queue)
-{
+	begin(0);
 	step(6000, 6000, 6000, 50000);
 	assert_true(step(12000, 6000, 6000, 50000) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.queue, 50000);
