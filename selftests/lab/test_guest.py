@@ -199,7 +199,7 @@ class Guest(unittests.SharedCase):
         self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
 
-    def test_queue_that_the_kernel_lacks(self):
+    def test_unsupported_queue(self):
         self.lab("has")
         version = json.loads(self.results("has"))["kernel"].split()[1]
         if tuple(map(int, version.split(".")[:2])) >= (6, 17):
@@ -289,7 +289,7 @@ class Guest(unittests.SharedCase):
         for flow, most in zip(json.loads(self.results("w"))["flows"], (1.05, 1.2)):
             self.assertTrue(1 <= flow["slowdown"] < most, flow)
 
-    def test_places(self):
+    def test_output_directories(self):
         """run and compare do not overwrite each other's results."""
         for command, path in ("run", "out/small-reno"), ("compare", "out/small"):
             done = unittests.run(LAB, command, str(self.file), "--cc", "reno", cwd=self.directory)

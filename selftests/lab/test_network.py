@@ -54,7 +54,7 @@ class Shapes(unittest.TestCase):
             net = tree(topology=shape)
             self.assertEqual([len(net.hosts), len(net.switches), len(net.links)], numbers)
 
-    def test_does_not_divide(self):
+    def test_shapes_are_refused(self):
         self.refused(["topology.hosts = 17", "8 ToR"], topology={"kind": "fat-tree", "hosts": 17})
         self.refused(["topology.cores = 5", "multiple", "topology.aggs, 2"], topology={"kind": "fat-tree", "cores": 5})
         self.refused(["topology.hosts = 16", "have 12"],
@@ -80,7 +80,7 @@ class Shapes(unittest.TestCase):
             self.assertEqual((got["rate"], got["delay"], got["buffer"]), wanted, ends)
         self.refused(["link.t0-a2", "no such link"], topology={"kind": "fat-tree"}, link={"t0-a2": {"rate": "1Gbit"}})
 
-    def test_unlike_ways(self):
+    def test_different_paths(self):
         """T follows from the slowest of the shortest paths, the time of a flow alone from the fastest path."""
         shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
         net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
@@ -125,14 +125,14 @@ class Routes(unittest.TestCase):
         self.assertEqual(len(set(fields.values())), 2)
         self.assertTrue(all(int(value) & 0x33 == 0x33 for value in fields.values()), fields)
 
-    def test_few_lines(self):
+    def test_few_routes(self):
         """A host needs only a few routes, although it sends to all others."""
         pairs = [{"from": "h0..h318", "to": "h319", "bytes": 1}]
         text = files(topology=PUBLISHED, flow=pairs)["network"]
         self.assertLess(text.count("\nneigh "), 1400)
         self.assertLess(text.count("\nroute "), 2000)
 
-    def test_quick(self):
+    def test_planning_time(self):
         """Planning a list of 33,000 flows takes about a second, because equal searches are not repeated."""
         made = scenario.load(TOP / "scripts/scenarios/fat-tree-320.toml")
         self.assertGreater(len(made.flows), 30000)
@@ -201,7 +201,7 @@ class Guest(unittests.Case):
         for version in 4, 6:
             self.spread("--set", f"ip={version}")
 
-    def test_one_path(self):
+    def test_one_path_per_connection(self):
         """All data of a connection take one path, which the seed determines."""
         used = set()
         for seed in "1", "2", "3", "4":
@@ -250,7 +250,7 @@ class Guest(unittests.Case):
                              f"{tools}/sch_hpcc.ko", f"{tools}/hpcc-network", "up", f"{self.directory}/plan", status=1)
         self.assertRegex(done.stdout, r"(?m)^hpcc-network: node a, interface x: qdisc: .*kmin")
 
-    def test_plan_that_is_wrong(self):
+    def test_invalid_plan(self):
         """The error is one line, and no namespace remains."""
         tree_of, tools = self.kernel()
         for text, message in (

@@ -220,7 +220,7 @@ class Results(unittest.TestCase):
         self.assertEqual(self.line("own", "dctcp-20KB", "start``")[-4:], ["2", "``did", "not", "start``"])
         self.assertIn("6, of which 3 failed", self.text)
 
-    def test_says_what_it_was_made_of(self):
+    def test_names_its_sources(self):
         self.assertIn("- sources: commit ``0123456789ab``\n- kernel: uml 6.1\n", self.text)
 
     def test_failed_cell_is_no_number(self):
@@ -235,7 +235,7 @@ class Results(unittest.TestCase):
         cells = self.line("hpcc", "hosts")
         self.assertEqual(cells[1:5] + cells[-6:], ["to", "hosts", "0.500", "0.500", "8", "10", "6", "2", "2", "0"])
 
-    def test_beside_the_published(self):
+    def test_published_values_beside_ours(self):
         with open_grid(GRID.replace('cdf = "own.csv"', 'cdf = "websearch"', 1).replace('"100us"', '"1ms"')
                        .replace("seeds = 2", "seeds = 1")) as found:
             cells = {(cell.workload, cell.variant): cell for cell in found.cells()}
@@ -265,7 +265,7 @@ class Results(unittest.TestCase):
 
 
 @needs_matplotlib
-class Judged(unittest.TestCase):
+class Losses(unittest.TestCase):
     """Figures of a cell, and the figures that are losses."""
 
     @staticmethod
@@ -296,7 +296,7 @@ class Judged(unittest.TestCase):
             flow |= {"fct_us": None, "slowdown": None}
         return one
 
-    def test_never_ended(self):
+    def test_unfinished_flows(self):
         one = self.ended_150()
         runs = self.runs(one, result(1))
         self.assertEqual([self.paper().shown(runs.value(0, 1000, percent)) for percent in (50, 99)],
@@ -304,7 +304,7 @@ class Judged(unittest.TestCase):
         self.assertEqual(runs.sums["unfinished"], 52)
         self.assertIsNone(self.runs(result(1), one).value(0, 1000, 95)[1])
 
-    def test_never_ended_loses(self):
+    def test_unfinished_flows_lose(self):
         one = self.ended_150()
         self.assertEqual(self.lost(hpcc=[one], bbr=[result(1)]), {95: "bbr", 99: "bbr"})
         self.assertEqual(self.lost(hpcc=[one], bbr=[one]), {})

@@ -32,7 +32,7 @@ class Plan(unittest.TestCase):
         self.assertIn("sysctl h2 net/hpcc/base_rtt_ns 6399\n", text)
         self.assertIn("base_rtt_ns 0\n", self.made(cc={"base_rtt": 0}).files["network"])
 
-    def test_links_of_their_own(self):
+    def test_settings_of_single_links(self):
         made = self.made(topology={"kind": "chain"}, link={
             "h0-s0": {"rate": "25Gbit"}, "fabric": {"rate": "1Gbit", "delay": "5us", "buffer": "90KB"}})
         for line in ("qdisc s1 s0 root 10: hpcc rate 1000000000 limit 90000 overhead 24 delay 5000 ",

@@ -203,7 +203,7 @@ class Ns3(unittests.Case):
         self.list.unlink()
         self.assertIn("No such file", self.compare(run, 2).stderr)
 
-    def test_odd_values(self):
+    def test_invalid_values(self):
         """Invalid files result in a one-line error and no table."""
         text = self.list.read_text(encoding="utf-8")
         for times in "4000,0", "0,4000", "-1,4000", "nan,1", "4000":

@@ -38,7 +38,7 @@ class Units(unittest.TestCase):
                 with self.assertRaises(ValueError, msg=f"{parse.__name__} {text!r}"):
                     parse(text)
 
-    def test_for_people(self):
+    def test_printed_values(self):
         self.assertEqual([units.show_bytes(n) for n in (0, 10239, 32 * 10**6)], ["0 B", "10.2 KB", "32 MB"])
         self.assertEqual(units.show_rate(10**11), "100 Gb/s")
         self.assertEqual(units.show_time(9060), "9.06 us")
@@ -214,7 +214,7 @@ class Scenario(unittest.TestCase):
         self.refused(["link.buffer", "4GiB"], link={"buffer": "4GiB"})
         self.assertEqual(build(link={"buffer": 1538}).link["buffer"], 1538)
 
-    def test_links_of_their_own(self):
+    def test_settings_of_single_links(self):
         """Sections of a class of links or of one link; missing keys have the values of [link]."""
         chain = {"kind": "chain", "switches": 3}
         made = build(topology=chain, link={"rate": "100Gbit", "buffer": "1MB", "fabric": {
@@ -250,7 +250,7 @@ class Scenario(unittest.TestCase):
               [[]], [1, "a"], [{}], {}, {"a": 1}, {"from": "h0", "to": "h1", "bytes": 1},
               [{"from": "h0", "to": "h1", "bytes": 1}] * 2, datetime.date(2026, 1, 1))
 
-    def judged(self, data, settings=(), cc=None):
+    def has_plan(self, data, settings=(), cc=None):
         """Check that data result in a plan or in a one-line error. Return whether there is a plan."""
         try:
             made = scenario.load_data(data, "test", settings, cc)
@@ -261,7 +261,7 @@ class Scenario(unittest.TestCase):
             return False
         return True
 
-    def test_any_value_of_any_key(self):
+    def test_all_values_of_all_keys(self):
         """Wrong types and values, also in place of a table, never cause a traceback."""
         verdicts = []
         for section, keys in scenario.KEYS.items():
@@ -271,24 +271,24 @@ class Scenario(unittest.TestCase):
                     {"": data, "flow": data["flow"][0]}.get(
                         section, data.setdefault(section, {}) if section else data)[key] = value
                     with self.subTest(section=section, key=key, value=scenario.shown(value)):
-                        verdicts.append(self.judged(data))
+                        verdicts.append(self.has_plan(data))
         for section in scenario.KEYS:
             for value in self.VALUES:
                 with self.subTest(section=section, value=scenario.shown(value)):
                     for settings in ((), ("flow.bytes=1", "flow.0.bytes=1", "cc.eta=0.9", "link.mtu=1500")):
                         data = {"flow": self.FLOW} | {section: value}
-                        verdicts.append(self.judged(data, settings, "cubic"))
+                        verdicts.append(self.has_plan(data, settings, "cubic"))
         self.assertGreater(verdicts.count(True), 50)
         self.assertGreater(verdicts.count(False), 1000)
 
-    def test_any_setting(self):
+    def test_all_settings(self):
         words = ("", "=", "a", "ip", "cc", "flow", "link", "cc.", ".cc", "flow.", "flow.0", "flow.7.to",
                  "flow.0.to.x", "link.rate", "link.rate.x", "nonsense.rate", "verify", "ip.x", "a\nb")
         texts = ("", "1", "-1", "x", "[", "[" * 3000, "9" * 5000, "{}", "[1]", "true", "1\n[x]", "1979-13-99",
                  "'", "{from='h0'}", "\ud800")
         for setting in (*words, *(f"{word}={text}" for word in words for text in texts)):
             with self.subTest(setting=setting[:60]):
-                self.judged({"flow": [dict(self.FLOW[0])]}, [setting])
+                self.has_plan({"flow": [dict(self.FLOW[0])]}, [setting])
 
     def test_set_and_cc(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -410,7 +410,7 @@ class Workload(unittests.Case):
         self.assertEqual(made.measure["until"], 9)
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
 
-    def test_load_of_unlike_links(self):
+    def test_load_of_different_links(self):
         """The load refers to the links of all hosts, also if one link has a different rate."""
         def starts(link):
             made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},

@@ -142,7 +142,7 @@ class Guest(Case):
                          ["kept", "kept/file", "kept/hole", "run-0.txt"])
         self.assertLess((self.out / "kept/hole").stat().st_blocks, 100)
 
-    def test_link_in_the_place_of_all(self):
+    def test_link_replaces_the_directory(self):
         """The directory "files" itself is a link: no file of its target is copied out of the guest."""
         others = self.secret("others/secret").parent
         done = self.lab("run", self.write(f"rm -r files; ln -s {others} files"), status=1)
