@@ -83,16 +83,13 @@ class Commands(unittest.TestCase):
                                      env=os.environ | {"PYTHONPATH": directory, "HPCC_CACHE": directory})
                 self.assertEqual(done.stderr, "", name)
 
-    def test_usage_is_one_line(self):
+    def test_error_is_one_line(self):
+        """Also without stdout."""
         for name in self.NAMES:
-            done = unittests.ran(self, TOP / "scripts" / name, "--nonsense", status=2)
-            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-
-    def test_no_stdout(self):
-        for name in self.NAMES:
-            done = unittests.ran(self, "sh", "-c", '"$@" >&-', "sh", TOP / "scripts" / name, "nothere", "nothere",
-                                 status=2)
-            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            for words in ["--nonsense"], ["nothere", "nothere"]:
+                shell = () if len(words) == 1 else ("sh", "-c", '"$@" >&-', "sh")
+                done = unittests.ran(self, *shell, TOP / "scripts" / name, *words, status=2)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
 class Modules(unittest.TestCase):

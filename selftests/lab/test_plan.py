@@ -49,10 +49,10 @@ class Plan(unittest.TestCase):
         self.assertNotIn(" stamp 1", made.files["network"])
         self.assertIn(" stamp 1", self.made().files["network"])
 
-    FLOWS = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"}, {"from": "h1", "to": "h2", "bytes": 1}]
-
     def test_cc_of_a_flow(self):
-        made = self.made(flow=self.FLOWS, topology={"hosts": 3}, cc={"alpha": 0.25, "eta": 0.9})
+        """Receivers of ldcp flows have a route with quickack to each sender, and acknowledge each packet."""
+        flows = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"}, {"from": "h1", "to": "h2", "bytes": 1}]
+        made = self.made(flow=flows, topology={"hosts": 3}, cc={"alpha": 0.25, "eta": 0.9})
         text = made.files["plan"]
         self.assertRegex(text, r"(?m)^flow 0 .* ldcp before$")
         self.assertRegex(text, r"(?m)^flow 1 .* hpcc before$")
@@ -60,6 +60,7 @@ class Plan(unittest.TestCase):
         self.assertIn("sysctl h2 net/hpcc/eta_permille 900\n", made.files["network"])
         self.assertIn(" stamp 1", made.files["network"])
         self.assertEqual(made.scenario.cc_label(), "ldcp+hpcc")
+        self.assertEqual(re.findall("(?m)^route .*$", made.files["network"]), ["route h2 eth0 10.0.0.1 - 1"])
 
     def test_ldcp(self):
         made = self.made(cc={"name": "ldcp", "alpha": 1, "beta": 0.5, "gamma": 0.125, "cw_min": 0.05, "iw": 7,
@@ -69,11 +70,6 @@ class Plan(unittest.TestCase):
             "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125", "ldcp/cw_min_permille 50",
             "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/base_rtt_ns 4266", "ldcp/host_mbps 100000"]))
         self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["network"])
-
-    def test_per_packet_acks(self):
-        """Receivers of ldcp flows have a route with quickack to each sender, and acknowledge each packet."""
-        made = self.made(flow=self.FLOWS, topology={"hosts": 3})
-        self.assertEqual(re.findall("(?m)^route .*$", made.files["network"]), ["route h2 eth0 10.0.0.1 - 1"])
 
     def test_marking(self):
         self.assertNotIn("marking", self.made().files["network"])

@@ -86,6 +86,7 @@ class Slowdown(unittest.TestCase):
         self.assertEqual([(line.label, line.xs, line.ys, line.errors) for line in made.panels[1].lines],
                          [("hpcc", [0, 1], [48, 98], None), ("dctcp", [0, 1], [96, 196], None)])
         self.assertTrue(made.y_log)
+        self.assertIsNone(figures.slowdown([result(flows=hundred(1)[:99])]))
 
     def test_seeds_have_errors(self):
         line, = figures.slowdown([result(seed=n, flows=hundred(n)) for n in (1, 2)]).panels[0].lines
@@ -104,9 +105,6 @@ class Slowdown(unittest.TestCase):
             ["hpcc p99", "100.00 \u00b1 635.30", "100.00"], ["flows", "100", "50"]])
         self.assertEqual(report._slowdown_rows(runs[:1])[1], ["hpcc", "25.00/48.00/50.00",
                                                               "75.00/98.00/100.00", "50.00/95.00/99.00"])
-
-    def test_few(self):
-        self.assertIsNone(figures.slowdown([result(flows=hundred(1)[:99])]))
 
 
 class Distribution(unittest.TestCase):
@@ -135,8 +133,6 @@ class Distribution(unittest.TestCase):
             port("h3", True, {"0": 1, "511": 1})])]).panels[0].lines
         self.assertEqual(line.ys, [0.6, 0.9, 1.0, 1.0])
         self.assertEqual((other.xs, other.ys), ([0.064, 0.127, 0.255, 0.511], [0.5, 0.5, 0.5, 1]))
-
-    def test_no_packets(self):
         self.assertIsNone(figures.queue_cdf([result(ports=[port("h3", True, {})])]))
 
     def test_histogram(self):
@@ -213,6 +209,7 @@ class Page(unittest.TestCase):
         self.assertNotIn("sourceMappingURL", text)
         self.assertNotRegex(re.sub("(?s)<script.*?</script>", "", text), r"(src|href)=|@import|url\(")
         self.assertIn("Permission is hereby granted", text)
+        self.assertNotIn("<script", page.document("t", "<p>text</p>"))
 
     def test_without_dygraphs(self):
         installed, page.DYGRAPHS = page.DYGRAPHS, Path("/nowhere")
@@ -222,9 +219,6 @@ class Page(unittest.TestCase):
             page.DYGRAPHS = installed
         self.assertIn("libjs-dygraphs", text)
         self.assertNotIn("new Dygraph", text)
-
-    def test_no_charts(self):
-        self.assertNotIn("<script", page.document("t", "<p>text</p>"))
 
     def test_columns(self):
         """Lines with different x have null in between."""
@@ -329,12 +323,10 @@ class Figures(unittests.Case):
         self.assertTrue((self.directory / "queue-cdf.svg").exists())
         self.assertFalse((self.directory / "slowdown.svg").exists())
 
-    def test_no_series(self):
+    def test_missing_files(self):
+        self.refused(f"{self.file}: No such file")
         self.write(result())
         self.refused(f"{self.directory}/series.json: No such file")
-
-    def test_no_results(self):
-        self.refused(f"{self.file}: No such file")
 
     def test_wrong(self):
         for text in "", "{", "[" * 100000, "\0":
