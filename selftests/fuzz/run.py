@@ -29,14 +29,8 @@ CODE = {
     "record": (("/record.h", "/histogram.h", "/response.h"), r"hpcc_(?!(syn_)?opts?_|algo_)"),
     "stamp": (("/stamp.h", "/respond.h"), ""),
     "algo": (("/algo.h", "/measure.h", "/state.h", "/response.h"), r"hpcc_(?!response_)"),
-    "ldcp": (("/ldcp.h",), ""),
-    "fallback": (("/fallback.h",), ""),
     "receiver": (("/newint.h",), ""),
-    "ioam": (("/ioam.h",), ""),
-    "int": (("/int.h",), ""),
-    "ifa": (("/ifa.h",), ""),
-    "csig": (("/csig.h",), ""),
-}
+} | {name: ((f"/{name}.h",), "") for name in ("ldcp", "fallback", "ioam", "int", "ifa", "csig")}
 
 # Minimum percentage of the code's regions (of the compiler's coverage) that the seeds alone reach.
 REACH_MIN = 95
@@ -71,7 +65,7 @@ class Target:
         if done.returncode:
             # the lines that show the fault
             found = [line for line in done.stdout.splitlines()
-                    if re.search(r"not so: |runtime error: |^SUMMARY: |Test unit written to", line)]
+                    if re.search(r"wrong: |runtime error: |^SUMMARY: |Test unit written to", line)]
             return "\n".join(dict.fromkeys(found)) or f"exit status {done.returncode}"
         return "" if self.executions else "nothing was executed"
 
@@ -112,7 +106,7 @@ def fuzz(target, results, options):
     results.add(not found, f"{target.name}: finds nothing", found)
     reaches = f"{target.name}: reaches {REACH_MIN} % of its code"
     if found:
-        results.add(False, reaches, "not measured: what was found ends that run, too")
+        results.add(False, reaches, "not measured: the error also ends that run")
         return
     regions, branches = target.reach()
     reached = 100 * sum(regions) / max(len(regions), 1)
@@ -125,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--seconds", type=int, default=60, help="for each target; default 60")
     parser.add_argument("--seed", type=int, default=1, help="of libFuzzer; default 1")
-    parser.add_argument("--keep", action="store_true", help="go on from the inputs that an earlier run collected")
+    parser.add_argument("--keep", action="store_true", help="continue with the inputs of an earlier run")
     parser.add_argument("target", nargs="*", help=f"default: {', '.join(CODE)}")
     options = parser.parse_args()
     for name in options.target:

@@ -3,7 +3,7 @@
 #
 # hpcc-replay with golden traces, and with traces that it must reject.
 #
-# usage: run.sh [TRACE.csv|TRACE.csv.xz]...	default: those in traces/
+# usage: run.sh [TRACE.csv|TRACE.csv.xz]...	default: all files in traces/
 #
 # The tests also edit row 40 or line 7 of the first trace, so this trace must have one hop.
 #

@@ -97,8 +97,8 @@ main()
 	make -s -C "$TOP/selftests" all
 	ktap_plan 6
 	ok "install: adds a collection" install
-	ok "install: says where run_kselftest.sh is not" install_nowhere
-	ok "run_kselftest.sh: runs it and tells results apart" run_kselftest
+	ok "install: reports a missing run_kselftest.sh" install_nowhere
+	ok "run_kselftest.sh: distinguishes passed, failed and skipped tests" run_kselftest
 	ok "run_tests: in the tree" run_tests
 	ok "run_tests: names an unknown test" run_tests_unknown
 	ok "run_tests: skips without root" run_tests_nobody
