@@ -167,17 +167,14 @@ TEST(response__is_no_request)
 
 TEST(trigger__only_some_requests)
 {
-	enum { ACK = 0x18, NO_ACK = 0x08, RST = 0x14 };
+	enum { ACK = 0x18, NO_ACK = 0x08, RST = 0x14, FORWARD = HPCC_OPT_FORWARD };
 	static const struct { u8 kind, source, type, hops, flags; bool want; } cases[] = {
-		{ KIND, 0, HPCC_OPT_FORWARD, 2, ACK, true },
-		{ 254, 0, HPCC_OPT_FORWARD, 2, ACK, false },
-		{ KIND, 1, HPCC_OPT_FORWARD, 2, ACK, false },	/* from a group address */
+		{ KIND, 0, FORWARD, 2, ACK, true }, { 254, 0, FORWARD, 2, ACK, false },
+		{ KIND, 1, FORWARD, 2, ACK, false },	/* from a group address */
 		{ KIND, 0, HPCC_OPT_IDENTIFY, 2, ACK, false },
 		{ KIND, 0, HPCC_OPT_ANSWERED, 2, ACK, false },
-		{ KIND, 0, HPCC_OPT_FORWARD, 14, ACK, true },
-		{ KIND, 0, HPCC_OPT_FORWARD, 15, ACK, false },
-		{ KIND, 0, HPCC_OPT_FORWARD, 2, NO_ACK, false },
-		{ KIND, 0, HPCC_OPT_FORWARD, 2, RST, false },
+		{ KIND, 0, FORWARD, 14, ACK, true }, { KIND, 0, FORWARD, 15, ACK, false },
+		{ KIND, 0, FORWARD, 2, NO_ACK, false }, { KIND, 0, FORWARD, 2, RST, false },
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -245,33 +245,28 @@ struct change {
 
 TEST(walk__results)
 {
+	enum {
+		FOUND = HPCC_WALK_FOUND, NO_OPTION = HPCC_UNSTAMPED_NO_OPTION,
+		NOT_TCP = HPCC_UNSTAMPED_NOT_TCP, FRAGMENT = HPCC_UNSTAMPED_FRAGMENT,
+		MALFORMED = HPCC_UNSTAMPED_MALFORMED,
+	};
 	/* The IPv4 packet has 77 bytes; the IPv6 packet has 57 bytes after its IP header. */
 	static const struct change changes[] = {
-		{ 4, IP, 9, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
-		{ 4, FRAME, 12, 2, 0x0806, HPCC_UNSTAMPED_NOT_TCP },
-		{ 4, FRAME, 12, 2, 77, HPCC_UNSTAMPED_NOT_TCP },	/* IEEE 802.3 */
-		{ 4, TCP, 13, 1, 0x02, HPCC_UNSTAMPED_NO_OPTION },
-		{ 4, OPT, 0, 1, 254, HPCC_UNSTAMPED_NO_OPTION },
-		{ 6, IP, 6, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
+		{ 4, IP, 9, 1, 17, NOT_TCP }, { 4, FRAME, 12, 2, 0x0806, NOT_TCP },
+		{ 4, FRAME, 12, 2, 77, NOT_TCP }, /* IEEE 802.3 */
+		{ 4, TCP, 13, 1, 0x02, NO_OPTION }, { 4, OPT, 0, 1, 254, NO_OPTION },
+		{ 6, IP, 6, 1, 17, NOT_TCP },
 		/* fragments */
-		{ 4, IP, 6, 2, 0x2000, HPCC_UNSTAMPED_FRAGMENT },
-		{ 4, IP, 6, 2, 0x2010, HPCC_UNSTAMPED_FRAGMENT },
-		{ 4, IP, 6, 2, 0x0001, HPCC_UNSTAMPED_FRAGMENT },
-		{ 4, IP, 6, 2, 0x1fff, HPCC_UNSTAMPED_FRAGMENT },
-		{ 4, IP, 6, 2, 0x4000, HPCC_WALK_FOUND },
+		{ 4, IP, 6, 2, 0x2000, FRAGMENT }, { 4, IP, 6, 2, 0x2010, FRAGMENT },
+		{ 4, IP, 6, 2, 0x0001, FRAGMENT }, { 4, IP, 6, 2, 0x1fff, FRAGMENT },
+		{ 4, IP, 6, 2, 0x4000, FOUND },
 		/* contradicting lengths */
-		{ 4, IP, 2, 2, 77, HPCC_WALK_FOUND },
-		{ 4, IP, 0, 1, 0x44, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, IP, 0, 1, 0x65, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, IP, 2, 2, 19, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, IP, 2, 2, 78, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, IP, 2, 2, 0, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, TCP, 12, 1, 0x40, HPCC_UNSTAMPED_MALFORMED },
-		{ 4, TCP, 12, 1, 0xf0, HPCC_UNSTAMPED_MALFORMED },
-		{ 6, IP, 4, 2, 57, HPCC_WALK_FOUND },
-		{ 6, IP, 4, 2, 58, HPCC_UNSTAMPED_MALFORMED },
-		{ 6, IP, 4, 2, 0, HPCC_UNSTAMPED_MALFORMED },
-		{ 6, IP, 0, 1, 0x45, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, IP, 2, 2, 77, FOUND }, { 4, IP, 0, 1, 0x44, MALFORMED },
+		{ 4, IP, 0, 1, 0x65, MALFORMED }, { 4, IP, 2, 2, 19, MALFORMED },
+		{ 4, IP, 2, 2, 78, MALFORMED }, { 4, IP, 2, 2, 0, MALFORMED },
+		{ 4, TCP, 12, 1, 0x40, MALFORMED }, { 4, TCP, 12, 1, 0xf0, MALFORMED },
+		{ 6, IP, 4, 2, 57, FOUND }, { 6, IP, 4, 2, 58, MALFORMED },
+		{ 6, IP, 4, 2, 0, MALFORMED }, { 6, IP, 0, 1, 0x45, MALFORMED },
 	};
 
 	for (const struct change *c = changes; c < changes + ARRAY_SIZE(changes); c++) {
