@@ -1,24 +1,20 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Carriers of requests, from one host to the other: kmod/hpcc/carrier/, qdisc/stamp/. Test X_NAME runs X with one
-carrier; ioam.py, int.py, ifa.py and csig.py test features of a single carrier.
-"""
-
+"""Carriers of requests between two hosts: kmod/hpcc/carrier/, qdisc/stamp/. Test X_NAME runs X with one carrier."""
 
 from lib.kernel import virtual_time
 from lib.ktap import each, expect, expect_in, main
 from lib.path import (CARRIERS, MBPS, carrier_path, delete_links, falls_back, mode_hops, set_links,
                       set_routes, utilization)
+from lib.routed import nft
 from lib.tcp import pattern, set_cc, transfer
 
-BPS = MBPS * 1000000
 # IOAM needs IPv6.
 VERSIONS = {name: (6,) if name == "ioam" else (4, 6) for name in CARRIERS}
-FILTER = "table inet f {\nchain in {\ntype filter hook input priority 0;\nmeta l4proto 131 drop;\n}\n}\n"
 
 
 def hops(name):
-    """Return the hops of a flow on a path of two switches: CSIG transports the signal of one switch."""
+    """Return the number of hops of a flow on a path of two switches: CSIG transports the signal of one switch."""
     return 1 if name == "csig" else 2
 
 
@@ -33,7 +29,7 @@ def withdraw(name, path, server=None):
     if name == "ioam":
         path.b.sysctl("net.ipv6.max_hbh_length", 8)     # drops packets with such headers
     elif name == "ifa":
-        path.b.run("nft", "-f", "-", stdin=FILTER)
+        nft(path.b, "table inet f { chain in { type filter hook input priority 0; meta l4proto 131 drop; }; }")
     elif name == "csig":
         path.b.sysctl("net.hpcc.carrier", 0)
     else:
@@ -48,11 +44,10 @@ def end_to_end(name):
         took = []
         for carrier in 0, CARRIERS[name]["carrier"]:
             path = carrier_path(name, **long, version=version, carrier=carrier)
-            # the full link belongs to a port that stamps, not to the host
+            # A port that stamps limits the rate, not the host.
             path.change(2, f"hpcc rate {MBPS // 2}mbit")
-            if name != "csig":
-                for ns in path.hosts:
-                    set_links(ns, (2, 2, BPS // 2))
+            for ns in path.hosts if name != "csig" else ():
+                set_links(ns, (2, 2, MBPS * 500000))
             ends = path.connect()
             transfer((*ends, pattern(3000000)))
             took.append(2 * utilization(path, ends, 8000000, 2))
@@ -63,7 +58,7 @@ def end_to_end(name):
             for ns in path.hosts:
                 expect("ignored, stopped", (trouble(name, ns), ns.counters()["probes_stopped"]), ({}, 0))
             expect("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 0)
-            expect("nobody was left out", {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
+            expect("requests not filled", {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
                                            if n and reason in ("malformed", "full", "no_memory")}, {})
         print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[1]:.3f} by {name}")
         if virtual_time():
@@ -148,10 +143,7 @@ def dropped(name):
 
 @each(*CARRIERS)
 def dropped_later(name):
-    """The receiver stops accepting the carrier. The sender then stops the carrier, and no byte of the carrier is
-    delivered as data. Probes and packets with traces are lost, which costs up to two RTOs with traces; other data
-    are not lost.
-    """
+    """If the receiver stops accepting the carrier, the sender stops it. No byte of the carrier is delivered as data."""
     for how in {"version": VERSIONS[name][0]}, {"version": 6} | ({"stamp": "tcp"} if name == "ioam" else {}):
         path = carrier_path(name, **how)
         client, server = path.connect()
@@ -163,8 +155,9 @@ def dropped_later(name):
         a, b = path.a.counters(), path.b.counters()
         expect("stopped", a[name + "_stopped"], 1)
         if name == "int":
-            expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
+            expect_in("discarded as old data", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
             continue
+        # Probes and packets with traces are lost; other data are not lost.
         expect_in("timeouts", a["timeouts"], 0, 2 * (name == "ioam"))
         expect("mode, hops", mode_hops(path.a), ("telemetry", 2))
         if name == "csig":

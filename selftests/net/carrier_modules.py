@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The modules of carriers and of receiver mode, kmod/hpcc/netns/load.c, carrier/carrier.c and control/receiver_ops.c:
-what loads them, and when they can be unloaded. Test X_NAME runs X with one module.
-"""
+"""When modules of carriers and receiver mode are loaded and unloaded (kmod/hpcc/netns/load.c, carrier/carrier.c)."""
 
 import errno
 import itertools
@@ -19,9 +17,8 @@ from lib.genl import Refused
 from lib.kernel import need, unload, users, virtual_time
 from lib.ktap import defer, each, expect, main
 from lib.net import Netns
-from lib.packet import ECHO, FORWARD, option
-from lib.path import (CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, mode_hops, moved,
-                      set_links, set_routes)
+from lib.packet import FORWARD, option
+from lib.path import CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, mode_hops, moved, set_links, set_routes
 from lib.peer import SCALE
 from lib.tcp import pattern, set_cc, transfer
 
@@ -34,7 +31,7 @@ def loaded():
 
 
 def fresh():
-    """Return a namespace; none of the modules is loaded."""
+    """Unload these modules. Return a namespace."""
     ns = Netns()
     for name in loaded():
         expect(f"unload {name}", unload(ns, 60, f"hpcc_{name}"), True)
@@ -66,17 +63,6 @@ def asked_for(name):
         expect(f"loaded by {what}", loaded(), found)
 
 
-def refused(function, ns):
-    """Return the error and the message of a request that has to fail."""
-    try:
-        function(ns)
-    except Refused as error:
-        return error.number, error.message
-    except OSError as error:
-        return error.errno, None
-    return None
-
-
 @each(*MODULES)
 def not_installed(name):
     """If modprobe fails, a request for a module fails with ENOENT and changes nothing."""
@@ -87,9 +73,16 @@ def not_installed(name):
     messages = {"sysctl": None, "route": f"the module hpcc_{name} is not loaded",
                 "link": "no module of a carrier that uses links is loaded"}
     for what, (trigger, _) in triggers(name).items():
-        expect(what, refused(trigger, ns), (errno.ENOENT, messages[what]))
-    expect("changed", (loaded(), ns.sysctl("net.hpcc.carrier"), ns.sysctl("net.hpcc.where"), get_routes(ns), get_links(ns)),
-           ([], "0", "0", [], []))
+        got = None
+        try:
+            trigger(ns)
+        except Refused as error:
+            got = error.number, error.message
+        except OSError as error:
+            got = error.errno, None
+        expect(f"error and message of {what}", got, (errno.ENOENT, messages[what]))
+    expect("modules, sysctls, routes, links", (loaded(), ns.sysctl("net.hpcc.carrier"), ns.sysctl("net.hpcc.where"),
+                                               get_routes(ns), get_links(ns)), ([], "0", "0", [], []))
 
 
 @each(*CARRIERS)
@@ -110,31 +103,28 @@ def held_by_flow(name):
 
 
 def test_receiver_mode_held():
-    """A flow of two ends that agreed on receiver mode holds the module. Without the module new connections do not offer
-    receiver mode, and a socket that returns to hpcc runs classic until it returns again: its peer may compute W.
-    """
-    def set_all(ccs, socks):
-        for cc in ccs:
-            for sock in socks:
-                set_cc(sock, cc)
-
+    """A flow that agreed on receiver mode holds the module; without it new connections do not offer receiver mode."""
     fresh()
     path = Path(6, host_mbps=MBPS, where=1)
     ends = path.connect()
     transfer((*ends, pattern(1000000)))
     expect("the receiver computes W", path.a.flow(ends[0])["receiver"], 1)
     expect("unload under a flow", unload(path.a, name="hpcc_receiver"), False)
-    set_all(["reno"], ends)
+    for sock in ends:
+        set_cc(sock, "reno")
     expect("unload", unload(path.a, 60, "hpcc_receiver"), True)
-    set_all(["hpcc"], ends)
+    for sock in ends:
+        set_cc(sock, "hpcc")
     other = path.connect(5001)
     for pair in ends, other:
         transfer((*pair, pattern(1000000)))
     expect("flows of the host", [path.a.flow()[key] for key in ("lport", "mode", "receiver")],
            [other[0].getsockname()[1], "telemetry", 0])
     path.a.sysctl("net.hpcc.where", 1)
+    # A socket that returned to hpcc without the module runs classic until it returns again: its peer may compute W.
     for sock in *ends, *other:
-        set_all(["reno", "hpcc"], [sock])
+        for cc in "reno", "hpcc":
+            set_cc(sock, cc)
     for pair, receiver in (ends, 1), (other, 0):
         transfer((*pair, pattern(1000000)))
         expect("loaded again: mode, receiver", [path.a.flow(pair[0])[key] for key in ("mode", "receiver")],
@@ -170,9 +160,9 @@ def receiver_unloads(name):
         peer.read_all()
         before = peer.ns.counters()
         send(peer)
-        echoes = [len(seg.telemetry(ECHO).records) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
-        moved = (peer.ns.counters() - before).get(name + "_received", 0)
-        expect(f"echoed records, received, while loaded is {there}", (echoes, moved), ([2], 1) if there else ([], 0))
+        echoes = [len(echo.records) for echo in peer.echoes()]
+        received = (peer.ns.counters() - before).get(name + "_received", 0)
+        expect(f"echoed records, received, module loaded: {there}", (echoes, received), ([2], 1) if there else ([], 0))
     peer.header = b""
     peer.send(b"", b"data")
     expect("data", peer.sock.recv(100)[-4:], b"data")

@@ -5,11 +5,11 @@
 import time
 
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.packet import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN,
-                        data_segments, identity, option)
-from lib.peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer,
-                      measured, narrowed, near, rounds, settle, timed_out)
+from lib.ktap import cases, expect, expect_in, main, need_virtual_time
+from lib.packet import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, data_segments, identity,
+                        option)
+from lib.peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, measured, narrowed, near,
+                      rounds, settle, timed_out)
 from lib.tcp import set_cc, tcp_info
 from lib.tracepoint import Tracepoint
 
@@ -37,7 +37,7 @@ def test_once_in_a_round_trip():
             flow.echo(link.step(9000, 1.0, 0.9), ack=base + part)
             now = flow.flow()
             differ |= now["W"] != now["Wc"]
-        expect("W was other than Wc", differ, not per_rtt)
+        expect("W differed from Wc", differ, not per_rtt)
 
 
 def test_T_from_rtt():
@@ -88,15 +88,13 @@ def load(flow, links, *shares, units=9000, **how):
 
 
 def test_not_too_soon():
-    """On a path of several hops the interval between two used records is at least T/8, so that a pair of
-    back-to-back packets does not count as load. The next interval includes a skipped record.
-    """
+    """On a path of several hops, a record less than T/8 after the last used one is skipped: two packets are no load."""
     flow, links = hops_of(2)
     for _ in range(2):
         load(flow, links, 0.5, 0.5)
     for _ in range(3):
         expect_in("U", load(flow, links, 3.0, 3.0, units=300)["U_permille"], 499, 501)
-    now = load(flow, links, 0.1, 0.1)
+    now = load(flow, links, 0.1, 0.1)               # the interval includes the skipped records
     expect_in("U", now["U_permille"], 361, 366)     # (900 x 3 + 9000 x 0.1) / 9900
     single, link, _ = measured(2, 0.5)
     now = single.round(link.step(300, 3.0))
@@ -113,32 +111,22 @@ def test_shorter_path():
     expect("hops", now["hops"], 1)
 
 
-def test_path_change():
-    """A different tag at a hop means another link: the flow sets a new baseline, and requests the identity again."""
+@cases(path_change=(2, 0), path_change_in_a_pause=(10, 100e-9 * T_NS))
+def path_changes(turns, pause_s):
+    """A different tag at a hop means another link: a new baseline is set, and the identity of the link is requested."""
     flow = Flow()
     flow.ns.ask()
-    before = rounds(2, flow, Link(), 0.5)
+    before = rounds(turns, flow, Link(), 0.5)
     sent, other = flow.ns.counters()["identify_sent"], Link(tag=2, ts=99, tx=500000)
-    now = flow.round(other)
+    flow.run()
+    time.sleep(pause_s)
+    flow.echo(other)
+    now = flow.flow()
     expect("W, U", (now["W"], now["U_permille"]), (before["W"], before["U_permille"]))
     expect("path_changes", flow.ns.counters()["path_changes"], 1)
     expect_in("U", flow.round(other.step(9000, 0.7))["U_permille"], 699, 701)
     rounds(8, flow, other, 0.7)
-    expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
-
-
-def test_path_change_in_a_pause():
-    """A link changes in a pause that makes the old baseline void: the flow still requests the identity."""
-    flow = Flow()
-    flow.ns.ask()
-    rounds(10, flow, Link(), 0.5)
-    sent, other = flow.ns.counters()["identify_sent"], Link(tag=2, ts=99, tx=500000)
-    flow.run()
-    time.sleep(100e-9 * T_NS)
-    flow.echo(other)
-    expect("path_changes", flow.ns.counters()["path_changes"], 1)
-    rounds(8, flow, other, 0.7)
-    expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
+    expect("the identity is requested again", flow.ns.counters()["identify_sent"] > sent, True)
 
 
 def one_way(peer, nbytes, delay_s=0):
@@ -186,9 +174,8 @@ def test_old_baseline():
 
 
 def test_stood_still():
-    """Records are delayed for 100 T on the return path. A record that is stamped after the delay looks older than the
-    delayed records, because 64 T are half the range of a 20-bit counter: it becomes a new baseline.
-    """
+    """A record that is stamped after records were delayed for 100 T becomes a new baseline."""
+    # It looks older than the delayed records, because 64 T are half the range of a 20-bit counter.
     flow, link, _ = measured(2, 0.5)
     flow.run()
     waiting = link.step(9000, 0.5).raw()
@@ -198,7 +185,7 @@ def test_stood_still():
     expect_in("U", flow.round(link.step(9000, 0.9))["U_permille"], 899, 901)
     counters = flow.ns.counters()
     expect("ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
-    expect("runs", (flow.cc(), counters["fallbacks"]), ("hpcc", 0))
+    expect("congestion control, fallbacks", (flow.cc(), counters["fallbacks"]), ("hpcc", 0))
 
 
 def forwards(segments):
@@ -236,12 +223,12 @@ def test_identify():
     flow.ns.ask()
     expect("before the first echo", {opt.type for opt in forwards(flow.run())}, {FORWARD})
     flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
-    asked = []
+    phases = []
     for _ in range(4):
-        asked += [opt.flags & 7 for opt in forwards(flow.run()) if opt.type == IDENTIFY]
+        phases += [opt.flags & 7 for opt in forwards(flow.run()) if opt.type == IDENTIFY]
         flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
     # One GSO packet is segmented into segments with one option each.
-    expect("phases, in equal shares", (set(asked), len({asked.count(phase) for phase in range(3)})), ({0, 1, 2}, 1))
+    expect("phases, different shares", (set(phases), len({phases.count(phase) for phase in range(3)})), ({0, 1, 2}, 1))
     expect("identify_sent", flow.ns.counters()["identify_sent"], 6)
     flow.run()
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10000, 1), identity(2, 0xfffff, 0xffff, 40, 2),
@@ -261,23 +248,23 @@ def test_identify_on_demand():
     def named():
         return flow.ns.dump()[0]["hop"][0].get("node")
 
-    expect("nobody asks", sent(), 0)
+    expect("requests before a program asks", sent(), 0)
     # An unrequested IDENTIFY_ECHO: its identities are not kept.
     flow.send(option(IDENTIFY_ECHO, [identity(1, 9, 9, 10, 1)], SCALE, 1))
     flow.ns.ask()
-    # At least twice: unanswered requests become less frequent.
-    expect_in("asked", sent(), 2, 10)
+    # At least two: unanswered requests become less frequent.
+    expect_in("requests", sent(), 2, 10)
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
-    expect("answered, links", (sent(), flow.ns.links()), (0, {1: (7, 2, 10000000)}))
+    expect("requests after the answer, links", (sent(), flow.ns.links()), (0, {1: (7, 2, 10000000)}))
     time.sleep(6)
     flow.ns.ask()
     time.sleep(6)
-    expect("still known, as somebody asked again", named(), 7)
+    expect("node, 6 s after the second request of a program", named(), 7)
     time.sleep(5)
-    expect("nobody asks any more, nobody is asked", (named(), sent()), (None, 0))
+    expect("node and requests after the program's request expired", (named(), sent()), (None, 0))
     flow.ns.ask()
-    expect_in("asked anew", sent(), 2, 10)
-    expect("forgotten", flow.ns.links(), {})
+    expect_in("requests after a later request of a program", sent(), 2, 10)
+    expect("links after the identities expired", flow.ns.links(), {})
 
 
 def silence(flow, turns=12):
@@ -304,19 +291,19 @@ def test_fallback_and_return():
     settle(flow, link, 60000)
     expect("mode", runs(flow), TELEMETRY)
     silence(flow, 6)
-    expect("after six silent ACKs", flow.cc(), "hpcc")
+    expect("congestion control after six ACKs without telemetry", flow.cc(), "hpcc")
     silence(flow)
     expect("mode, fallbacks", (runs(flow), flow.ns.counters()["fallbacks"]), (CLASSIC, 1))
     cwnd = tcp_info(flow.sock)["cwnd"]
     silence(flow, 5)
     expect_in("cwnd", tcp_info(flow.sock)["cwnd"], cwnd, cwnd + 8)
-    expect("still asked", FORWARD in {opt.type for opt in forwards(flow.run())}, True)
-    asked = flow.ns.counters()["identify_sent"]
+    expect("requests in classic mode", FORWARD in {opt.type for opt in forwards(flow.run())}, True)
+    identify_sent = flow.ns.counters()["identify_sent"]
     flow.echo(link.step(9000, 0.9))
     expect("mode, returns", (runs(flow), flow.ns.counters()["returns"]), (TELEMETRY, 1))
     now = rounds(2, flow, link, 1.0, 1.0)
     expect("W follows again", now["W"] < cwnd * 1448, True)
-    expect("asked who the links are", flow.ns.counters()["identify_sent"] > asked, True)
+    expect("identities requested", flow.ns.counters()["identify_sent"] > identify_sent, True)
     silence(flow, 14)
     expect("fallbacks", flow.ns.counters()["fallbacks"], 2)
 
@@ -332,7 +319,7 @@ def test_set_again():
         for name in names:
             set_cc(flow.sock, name)
         expect("after: mode, cwnd", (runs(flow), tcp_info(flow.sock)["cwnd"]), (CLASSIC, cwnd))
-        expect("segments let go", data_segments(flow.run()), [])
+        expect("segments sent at once", data_segments(flow.run()), [])
         rounds(2, flow, link, 0.9)
         expect("after a round trip", runs(flow), TELEMETRY)
         expect_in("W", flow.flow()["W"], 1, (cwnd + 8) * 1448)
@@ -349,19 +336,17 @@ def test_set_again_without_fallback():
 
 
 def test_ignored_is_silence():
-    """If all records are ignored, W is not kept: the flow falls back, and returns after a record that can be
-    measured.
-    """
+    """If all records are ignored, W is not kept: the flow falls back, and returns after a usable record."""
     flow, link, _ = narrowed(60000)
     for bad, counter in ("ts", "ts_back_ignored"), ("tx", "tx_excess_ignored"), ("link", "path_changes"):
-        held, before, turn = flow.flow()["W"], flow.ns.counters(), 0
+        first_w, before, turn = flow.flow()["W"], flow.ns.counters(), 0
         # In real time some round trips may be long, so more round trips are needed.
         while turn < (14 if virtual_time() or flow.cc() != "hpcc" else 100):
             if bad == "link":
                 link.tag = 100 + turn
             flow.round(link.step(*{"ts": (-10,), "tx": (100, 400), "link": (9000, 0.5)}[bad]))
             if turn < 6:
-                expect(f"{bad}: W, mode", (flow.flow()["W"], flow.cc()), (held, "hpcc"))
+                expect(f"{bad}: W, mode", (flow.flow()["W"], flow.cc()), (first_w, "hpcc"))
             turn += 1
         moved = flow.ns.counters() - before
         expect(f"{bad}: mode, fallbacks, returns", (flow.cc(), moved.get("fallbacks"), moved.get("returns")),
@@ -370,14 +355,14 @@ def test_ignored_is_silence():
         expect_in(f"{bad}: {counter}", moved[counter], 9, turn)
         link = Link(ts=link.ts + 9000)
         flow.echo(link.step(9000, 0.9))
-        expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
+        expect(f"{bad}: congestion control after one record", flow.cc(), "hpcc-classic")
         flow.round(link.step(9000, 0.9))
         # In real time two records may be too far apart to be measured.
         for _ in range(0 if virtual_time() else 50):
             if flow.cc() == "hpcc":
                 break
             flow.round(link.step(9000, 0.9))
-        expect(f"{bad}: after two", flow.cc(), "hpcc")
+        expect(f"{bad}: congestion control after two records", flow.cc(), "hpcc")
         now = rounds(2, flow, link, 1.0, 1.0)["W"]
         expect(f"{bad}: W follows", flow.round(link.step(9000, 1.0, 1.0))["W"] < now, True)
 
@@ -393,9 +378,9 @@ def test_ignored_on_a_long_path():
             break
     counters = flow.ns.counters()
     expect("mode, fallbacks", (flow.cc(), counters["fallbacks"]), ("hpcc-classic", 1))
-    expect_in("baselines taken anew", counters["echo_received"] - counters["ts_back_ignored"], 3, 20)
+    expect_in("new baselines", counters["echo_received"] - counters["ts_back_ignored"], 3, 20)
     rounds(2, flow, link, 0.9)
-    expect("measured", flow.cc(), "hpcc")
+    expect("congestion control after a measurement", flow.cc(), "hpcc")
 
 
 def test_never_any_telemetry():
@@ -499,9 +484,7 @@ def test_loss_probe():
 
 
 def test_recovery():
-    """For one round trip after a loss the flow sends at most as many segments as have left the network,
-    although telemetry increases W; after recovery cwnd follows W again.
-    """
+    """For one round trip after a loss the flow sends no more segments than have arrived, although W grows."""
     flow, link, before = measured(2, 1.0, 0.9, max_stage=0)
     lost = flow.acked
     segments = data_segments(flow.run())
@@ -525,7 +508,7 @@ def test_recovery():
     flow.echo(link.step(9000, 0.9))
     expect("state", tcp_info(flow.sock)["ca_state"], 0)
     now = flow.round(link.step(9000, 0.9))
-    expect("cwnd", tcp_info(flow.sock)["cwnd"], -(-now["W"] // info["snd_mss"]))
+    expect("cwnd after recovery", tcp_info(flow.sock)["cwnd"], -(-now["W"] // info["snd_mss"]))
 
 
 def test_tracepoint():
