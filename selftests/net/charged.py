@@ -72,7 +72,7 @@ def test_tag_beside_the_packet():
         for child in [], ["tc qdisc add dev v0 parent 1:1 pfifo"]:
             run(f"tc qdisc add dev v0 root handle 1: hpcc {how}", *child)
             taken, frames = charged(wire, lambda: tagged.send(frame(18)))
-            expect("arrives with the tag", [one[12:16] for one in frames], [b"\x81\0\0\5"])
+            expect("tags of the frames that arrive", [one[12:16] for one in frames], [b"\x81\0\0\5"])
             of_packet, _ = charged(wire, lambda: wire.send(frame(18, [(0x8100, 5)])))
             expect(f"{how} {child}, in the packet", (taken, of_packet), (HEAD + 18 + VLAN + OVERHEAD,) * 2)
             taken, _ = charged(wire, lambda: wire.send_gso(frame(2500, partial=True), MSS, gso))
@@ -92,7 +92,7 @@ def test_memory_of_a_child():
     subprocess.run("tc qdisc change dev v0 root handle 1: hpcc rate 0".split(), check=True)
     charged(wire, lambda: None)
     _, frames = charged(wire, lambda: [wire.send(frame(1400 - HEAD)) for _ in range(400)])
-    expect("after those have left", len(frames), 400)
+    expect("packets that arrive after the queue was emptied", len(frames), 400)
 
 
 def test_memory_of_a_child_that_drops():
@@ -104,7 +104,7 @@ def test_memory_of_a_child_that_drops():
             f"tc qdisc add dev v0 parent 1:1 handle 2: {child}")
         for number in range(3000):
             wire.send(frame((1400 - HEAD, 60)[number % 2]))
-        expect(f"{child}: refused for memory", wire.stats()["drop_limit"], 0)
+        expect(f"{child}: packets dropped for lack of memory", wire.stats()["drop_limit"], 0)
 
 
 def test_longer_than_the_limit():
@@ -113,8 +113,8 @@ def test_longer_than_the_limit():
     run("tc qdisc add dev v0 root handle 1: hpcc no-split-gso limit 66000b")
     for size, mss, whole in (50000, MSS, True), (60000, 100, False):
         _, frames = charged(wire, lambda size=size, mss=mss: wire.send_gso(frame(size, partial=True), mss))
-        expect(f"segments of {mss} bytes: left whole", [len(one) for one in frames] == [HEAD + size], whole)
-        expect("something leaves", bool(frames), True)
+        expect(f"segments of {mss} bytes: whole, arrives", ([*map(len, frames)] == [HEAD + size], bool(frames)),
+               (whole, True))
 
 
 def cgroup():
@@ -155,9 +155,7 @@ def connected(pair, count=CONNECTIONS, port=5000):
 
 
 def test_memory_of_connections():
-    """The cgroup of a socket is charged for the socket's allocations in softirq, also before accept(), until all
-    are freed.
-    """
+    """The cgroup of a socket is charged for allocations in softirq, also before accept(), until all are freed."""
     group = cgroup()
     port = "hpcc rate 1gbit delay 20us node 1 port 1"
     # Sender: flow and link. Receiver: its state and its link. IOAM: the links of traces.
@@ -165,9 +163,8 @@ def test_memory_of_connections():
                              ("IOAM", 1536, {"version": 6, "carrier": 1})):
         stamp = " stamp tcp,ioam" if "carrier" in how else ""
         pair = Pair(qdisc=port + stamp, host_mbps=1000, base_rtt_ns=200000, sample=0, **how)
-        if stamp:
-            for ns in pair.c, pair.s:
-                set_links(ns, (1, 1, 10 ** 9))
+        for ns in (pair.c, pair.s) if stamp else ():
+            set_links(ns, (1, 1, 10 ** 9))
         ends = connected(pair)
         used = slab_bytes(group)
         for sock in ends:
@@ -196,22 +193,22 @@ def test_flows_of_a_namespace():
     pair = Pair()
     pair.s.sysctl("net.hpcc.max_flows", 3)
     ends = connected(pair, 5)
-    expect("server's", [get_cc(sock) for sock in ends[1::2]], 3 * ["hpcc"] + 2 * ["hpcc-classic"])
-    expect("client's", len(pair.c.flows()), 5)
+    expect("congestion controls", [get_cc(sock) for sock in ends[1::2]], 3 * ["hpcc"] + 2 * ["hpcc-classic"])
+    expect("flows of the client", len(pair.c.flows()), 5)
     expect("agreed, beyond the limit", [pair.s.counters()[name] for name in ("agreed", "flow_limit", "no_memory")],
            [3, 2, 0])
     # A socket that could not get a flow gets a flow later, in place of another socket.
     set_cc(ends[1], "reno")
     for sock, mode in (ends[-1], "hpcc"), (ends[1], "hpcc-classic"):
         set_cc(sock, "hpcc")
-        expect("which comes back", get_cc(sock), mode)
+        expect("congestion control of a socket that returns", get_cc(sock), mode)
     for sock in ends:
         sock.close()
     for ns in pair.c, pair.s:
         ns.expect_no_flows()
     pair.s.sysctl("net.hpcc.max_flows", 0)
     ends = connected(pair, 5, 5001)
-    expect("without a limit of its own", len(pair.s.flows()), 5)
+    expect("flows without a limit of the namespace", len(pair.s.flows()), 5)
 
 
 def test_flows_of_the_machine():

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Another qdisc replaces hpcc's own queue (qdisc/core/child.c): it decides the order of packets,
-# and hpcc keeps the state of the link and stamps.
+# Another qdisc replaces hpcc's own queue (qdisc/core/child.c): the child decides the order of packets, and hpcc keeps
+# the state of the link and stamps.
 
 # shellcheck source=selftests/lib/port.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
@@ -28,7 +28,7 @@ frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above
 empty()
 {
 	no_backlog
-	expect "all of them" "$(tc -n tx -s -j qdisc show dev v0 | python3 -c '
+	expect "backlog, qlen of all qdiscs" "$(tc -n tx -s -j qdisc show dev v0 | python3 -c '
 import json, sys
 print({(q["backlog"], q["qlen"]) for q in json.load(sys.stdin)})')" "{(0, 0)}"
 }
@@ -58,7 +58,7 @@ test_refused()
 	refused "not supported" tc -n tx class del dev v0 classid 1:1
 	change marking ldcp
 	refused "set marking off first" tc -n tx qdisc add dev v0 parent 1:1 pfifo
-	expect "still none" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
+	expect "class after the refusal" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
 	change marking off
 	child pfifo
 	refused "marking: a child qdisc decides" change marking ldcp
@@ -96,8 +96,9 @@ test_latency()
 	add rate 1gbit delay 30us
 	own=$(latency)
 	child pfifo limit 1000
-	expect "after ts" "$(latency)" "$own"
-	expect "once more" "$(latency)" "$own"
+	for _ in 1 2; do
+		expect "latency with a child" "$(latency)" "$own"
+	done
 }
 
 # stamped KIND [OPTION...]: a port with this child stamps, with and without a rate.
@@ -165,8 +166,7 @@ turns()
 test_fair_fq_codel() { turns "1 2 1 2 1 2 1 2 1 2 1" fq_codel quantum 1000; }
 test_fair_sfq() { turns "1 1 2 1 2 1 2 1 2 1 2" sfq quantum 1000; }
 
-# The second frame is 10 times the burst that tbf sends at once. So the child delays packets
-# while the link is free.
+# 10 frames are 10 times the burst that tbf sends at once. So the child delays packets while the link is free.
 test_child_that_paces()
 {
 	local i
@@ -181,8 +181,7 @@ test_child_that_paces()
 	empty
 }
 
-# A record's ts is the time at which the child dequeued the packet, not the time at which the
-# link became free.
+# A record's ts is the time at which the child dequeued the packet, not the time at which the link became free.
 test_latency_of_a_child_that_paces()
 {
 	local own first second
@@ -194,23 +193,27 @@ test_latency_of_a_child_that_paces()
 	read -r own _ <<<"$(latency)"
 	child tbf rate 8mbit burst 1000b limit 1mb
 	read -r first second <<<"$(latency)"
-	expect "after ts" "$first" "$own"
-	between "ns between them" $(((second - first) & 1048575)) 999000 1001000
+	expect "latency of the first frame" "$first" "$own"
+	between "ns between the frames" $(((second - first) & 1048575)) 999000 1001000
 }
 
 # ---- drops ----
 
-test_child_drops_on_arrival()
+# too_many LIMIT OPTIONS COUNT OURS: of 20 frames COUNT arrive; OURS are dropped by the limit of hpcc.
+too_many()
 {
 	need_virtual_time
-	setup pfifo limit 4
-	change rate 1mbit
+	setup pfifo limit "$1"
+	# shellcheck disable=SC2086 # a list
+	change rate 1mbit $2
 	burst 20
-	arrived 5
-	expect drops "$(json 'q["drops"]')" 15
-	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" 0
+	arrived "$3"
+	expect "drops, by the limit of hpcc" "$(json 'q["drops"], q["hpcc"]["drop_limit"]')" "($((20 - $3)), $4)"
 	empty
 }
+
+test_child_drops_on_arrival() { too_many 4 "" 5 0; }
+test_limit() { too_many 1000 "limit 4000b" 4 16; }
 
 # fq_codel drops from the head of its queue, at dequeue.
 test_child_drops_on_departure()
@@ -225,18 +228,6 @@ test_child_drops_on_departure()
 	empty
 }
 
-# The limit of hpcc also applies.
-test_limit()
-{
-	need_virtual_time
-	setup pfifo limit 1000
-	change rate 1mbit limit 4000b
-	burst 20
-	expect arrived "${#SEQ[@]}" 4
-	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" 16
-	empty
-}
-
 # Packets in the child count with the least memory that they can use: at least 512 bytes each.
 test_memory()
 {
@@ -247,10 +238,10 @@ test_memory()
 	SIZE=60 while_queued 3000 tc qdisc change dev v0 root hpcc rate 0
 	in_order
 	between held "${#SEQ[@]}" $(((1 << 20) / 4096)) $(((1 << 20) / 512))
-	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" $((3000 - ${#SEQ[@]}))
+	expect "drops by hpcc" "$(json 'q["hpcc"]["drop_limit"]')" $((3000 - ${#SEQ[@]}))
 	empty
 	SIZE=60 burst 100
-	expect "once more" "${#SEQ[@]}" 100
+	expect "arrived later" "${#SEQ[@]}" 100
 }
 
 # queue_is OVERHEAD FILE: in the output of tc the queue of hpcc equals the queue of the child.
@@ -359,7 +350,7 @@ test_below_htb()
 	in_order
 	empty
 	burst 5
-	between "once more" "${#SEQ[@]}" 2 5
+	between "arrived later" "${#SEQ[@]}" 2 5
 	empty
 }
 

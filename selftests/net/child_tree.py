@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The qdisc hpcc between parents and children of many kinds (qdisc/core/child.c): each packet
-leaves or is counted as dropped, and afterwards the backlog of all qdiscs is empty.
-"""
+"""hpcc between parents and children of many kinds (qdisc/core/child.c): each packet leaves or is counted as dropped."""
 
 import errno
 import json
@@ -25,8 +23,7 @@ CHILDREN = ("pfifo limit 10", "pfifo_fast", "sfq limit 8 quantum 1514",
             "fq_codel memory_limit 16000", "codel limit 5", "pie limit 10",
             "cake bandwidth 8mbit", "cake memlimit 20000", "dualpi2", "prio",
             "hpcc node 9 port 9", "blackhole")
-FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms",
-       "tbf rate 8mbit burst 2000b limit 20000b")
+FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms", "tbf rate 8mbit burst 2000b limit 20000b")
 
 
 def tc(line):
@@ -36,17 +33,9 @@ def tc(line):
     return done.stderr if done.returncode else ""
 
 
-def needed(line):
-    """Run tc; skip the test if the kernel lacks what the command needs."""
-    error = tc(line)
-    if error:
-        raise Skip(f"needs {line}: {error.strip()}")
-
-
 def qdiscs():
     """Return all qdiscs with their statistics, the root first."""
-    out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "v0"], check=True,
-                         capture_output=True).stdout
+    out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "v0"], check=True, capture_output=True).stdout
     return sorted(json.loads(out), key=lambda q: not q.get("root"))
 
 
@@ -69,17 +58,13 @@ def send(wire, chance, gso):
                 raise
 
 
-def link_bytes(got):
-    """Return the bytes that qdiscs count for a packet: one header for each segment."""
-    segs = -((len(got) - HEAD_BYTES) // -SEG_BYTES) if len(got) > 1514 else 1
-    return len(got) + (segs - 1) * HEAD_BYTES
-
-
 def arrived(wire):
-    """Receive packets until none arrives. Return their bytes."""
+    """Receive packets until none arrives. Return the bytes that qdiscs count for them: one header for each segment."""
     count = 0
     while got := wire.receive(0.3):
-        count += link_bytes(got[1])
+        size = len(got[1])
+        segs = -((size - HEAD_BYTES) // -SEG_BYTES) if size > 1514 else 1
+        count += size + (segs - 1) * HEAD_BYTES
     return count
 
 
@@ -93,10 +78,8 @@ def through(wire, what, gso, during=None):
     count = arrived(wire)
     after = qdiscs()
     root = after[0]
-    expect(f"{what}: left", [(q["kind"], q["qlen"], q["backlog"]) for q in after
-                             if q["qlen"] or q["backlog"]], [])
-    expect(f"{what}: queue", [q["hpcc"]["qlen"] for q in after if q["kind"] == "hpcc" and
-                              q["hpcc"]["qlen"]], [])
+    expect(f"{what}: left", [(q["kind"], q["qlen"], q["backlog"]) for q in after if q["qlen"] or q["backlog"]], [])
+    expect(f"{what}: queue", [q["hpcc"]["qlen"] for q in after if q["kind"] == "hpcc" and q["hpcc"]["qlen"]], [])
     expect(f"{what}: bytes", root["bytes"] - before["bytes"], count)
     if not gso and not during:
         expect(f"{what}: packets", root["packets"] + root["drops"] - before["packets"] - before["drops"], 40)
@@ -107,7 +90,8 @@ def plant(options, child, above=(), parent="root"):
     """Set up hpcc with a child, below other qdiscs. Return whether the kernel has that child."""
     tc("qdisc del root")
     for line in above:
-        needed(line)
+        if error := tc(line):
+            raise Skip(f"needs {line}: {error.strip()}")
     expect("hpcc", tc(f"qdisc add {parent} handle 1: hpcc {options}"), "")
     error = tc(f"qdisc add parent 1:1 handle 2: {child}")
     if error:
@@ -143,13 +127,12 @@ def test_replaced_while_packets_wait():
             through(wire, f"{child}: replaced", True, "qdisc replace parent 1:1 handle 3: pfifo limit 5")
             tc(f"qdisc replace parent 1:1 handle 2: {following}")
             through(wire, f"{following}: deleted", True, "qdisc del parent 1:1")
-            through(wire, "own", False)
+            through(wire, "hpcc's own queue", False)
 
 
 # htb deactivates a class when the queue of the class is empty; drr serves a class while the class has packets; netem
 # passes a packet to its child only when netem itself is dequeued; tbf peeks at a packet before it dequeues it.
-@cases(below_htb=("htb", "default 1",
-                  "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514"),
+@cases(below_htb=("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 quantum 1514"),
        below_drr=("drr", "", "class add parent 9: classid 9:1 drr",
                   "filter add parent 9: protocol all prio 1 matchall classid 9:1"),
        below_prio=("prio", "bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"),

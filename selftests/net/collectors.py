@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Programs that collect statistics of any qdisc also read statistics of hpcc: Flent in tc's output, node_exporter in
-netlink.
-"""
+"""Programs that collect statistics of any qdisc also read those of hpcc: Flent by tc, node_exporter by netlink."""
 
 import contextlib
 import io
@@ -16,7 +14,7 @@ import time
 import urllib.request
 
 from lib.genl import attrs_of
-from lib.ktap import Skip, expect, expect_in, main
+from lib.ktap import Skip, cases, expect, expect_in, main
 from lib.net import Netns
 from lib.packet import packet_socket
 from lib.qdisc import TC_H_ROOT, TCA_KIND
@@ -52,10 +50,10 @@ def check(what, found):
     """At any time, frames that found no space were dropped, and all other frames have left or are queued."""
     found = {name: int(value) for name, value in found.items()}
     expect(f"{what}: dropped", found["dropped"], FRAMES - HELD)
-    expect(f"{what}: sent and waiting", found["sent_pkts"] + found["backlog_pkts"], HELD)
-    expect_in(f"{what}: waiting", found["backlog_pkts"], 1, HELD)
+    expect(f"{what}: sent or queued", found["sent_pkts"] + found["backlog_pkts"], HELD)
+    expect_in(f"{what}: queued", found["backlog_pkts"], 1, HELD)
     expect(f"{what}: bytes sent", found["sent_bytes"], SIZE * found["sent_pkts"])
-    expect(f"{what}: bytes waiting", found["backlog_bytes"], SIZE * found["backlog_pkts"])
+    expect(f"{what}: bytes queued", found["backlog_bytes"], SIZE * found["backlog_pkts"])
     expect(f"{what}: requeues, overlimits", (found["requeues"], "overlimits" in found), (0, True))
 
 
@@ -68,40 +66,29 @@ def test_lines():
     waits = re.fullmatch(r" backlog (?P<backlog_bytes>\d+)b (?P<backlog_pkts>\d+)p requeues \d+ ?", lines[2])
     expect(f"lines {lines}", bool(sent and waits), True)
     check("tc", sent.groupdict() | waits.groupdict())
-    # None of our other lines looks like one of these two lines.
-    ours = [line for line in lines[3:] if re.match(r" ?(Sent|backlog|qdisc|rate)\b", line)]
-    expect("ours", ours, [])
+    expect("other lines that look like these two lines",
+           [line for line in lines[3:] if re.match(r" ?(Sent|backlog|qdisc|rate)\b", line)], [])
 
 
-def flent(ns):
-    """Return the first values that Flent's own script and parser read, {name: value}."""
+# Flent omits the root qdisc if there are several qdiscs, and adds up the others.
+@cases(flent=(), flent_below_another=(
+    "qdisc add dev v0 root handle 9: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+    f"qdisc add dev v0 parent 9:1 {PORT}", f"qdisc add dev v0 parent 9:2 {PORT}"))
+def flent(*commands):
+    """Flent's tc_iterate.sh and its parser read the statistics of hpcc."""
     if not os.path.isdir(FLENT):
         raise Skip("needs Flent")
     sys.path.append(FLENT)
     from flent.runners import TcRunner
-    output = ns.run("bash", FLENT + "/flent/scripts/tc_iterate.sh", "-i", "v0", "-I", "0.6", "-l", "1",
-                  "-c", "2", "-H", "localhost")
+    output = busy_port(*commands).run("bash", FLENT + "/flent/scripts/tc_iterate.sh",
+                                      *"-i v0 -I 0.6 -l 1 -c 2 -H localhost".split())
     runner = TcRunner(interface="v0", interval=0.1, length=1, name="tc", settings=None)
     found = runner.parse(io.StringIO(output), "")[0]
     # Flent shows the drops since its last sample, so the first sample has no drops.
     expect("drops", {value for _, value in found.pop("dropped")}, {0})
-    return {name: values[0][1] for name, values in found.items()}, output
-
-
-def test_flent():
-    """Flent's tc_iterate.sh and its parser read the statistics of hpcc."""
-    found, output = flent(busy_port())
-    expect("names", set(found), {"sent_bytes", "sent_pkts", "overlimits", "requeues", "backlog_bytes",
-                                 "backlog_pkts", "backlog_requeues"})
-    check(output, found | {"dropped": FRAMES - HELD})
-
-
-def test_flent_below_another():
-    """Flent omits the root qdisc if there are several qdiscs, and adds up the others."""
-    ns = busy_port("qdisc add dev v0 root handle 9: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-                   f"qdisc add dev v0 parent 9:1 {PORT}", f"qdisc add dev v0 parent 9:2 {PORT}")
-    found, output = flent(ns)
-    check(output, found | {"dropped": FRAMES - HELD})
+    expect("names", set(found), {"sent_bytes", "sent_pkts", "overlimits", "requeues", "backlog_bytes", "backlog_pkts",
+                                 "backlog_requeues"})
+    check(output, {name: values[0][1] for name, values in found.items()} | {"dropped": FRAMES - HELD})
 
 
 class Dump(Netlink):

@@ -13,18 +13,17 @@ from lib import tshark
 from lib.frameport import BROADCAST, FramePort, ethernet, ip_packet, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, option, packet_socket
+from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, URG, Segment, option, packet_socket
 from lib.path import MBPS as PATH_MBPS
 from lib.path import carrier_path, falls_back
 from lib.tcp import pattern, transfer
 
 MBPS = 100
 TPID = 0x88b5
-URG = 0x20
 ABW, ABW_C, PD, QLEN = range(4)
 SHAPE = f"rate {MBPS}mbit delay 20us"
 VLAN = struct.pack("!HH", 0x8100, 5)
-ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
+GROUPS = BROADCAST[:6], b"\1\0\x5e\0\0\1"
 
 
 def tag(kind, bucket, locator, tpid=TPID):
@@ -34,7 +33,7 @@ def tag(kind, bucket, locator, tpid=TPID):
 def request(kind):
     """Return the option of a segment that requests a signal."""
     head = option(FORWARD, (), 3)
-    return bytes([head[0], 12]) + head[2:4] + ASK[kind]
+    return bytes([head[0], 12]) + head[2:4] + struct.pack("!HIH", 0xf400, 0, kind << 13)
 
 
 def frame(tags=b"", version=4, **how):
@@ -71,13 +70,10 @@ def test_nobody_pushes():
 
 
 def test_early_loss():
-    """A flow falls back because of losses before it detects that CSIG returns no signals: it returns by the TCP
-    option.
-    """
-    # The large start_rtt_ns makes the flow start with W_init also after a long handshake, so its
-    # first burst loses packets. With maxStage 0 the TCP option would transport telemetry before CSIG
-    # has been silent for long enough to stop. With 20 KB losses are later, so the TCP option does
-    # this earlier also with maxStage 5.
+    """A flow falls back for losses before it detects that CSIG returns no signals: it returns by the TCP option."""
+    # The large start_rtt_ns makes the flow start with W_init also after a long handshake, so its first burst loses
+    # packets. With maxStage 0 the TCP option would transport telemetry before CSIG has been silent for long enough to
+    # stop. With 20 KB losses are later, so the TCP option does this earlier also with maxStage 5.
     for limit in "15kb", "20kb":
         path = carrier_path("csig", push="int", start_rtt_ns=10**9, max_stage=5)
         path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit {limit} node 2 port 2 stamp tcp,csig")
@@ -85,7 +81,7 @@ def test_early_loss():
         for i in range(20):
             transfer((*ends, pattern(400000, i)))
         a = path.a.counters()
-        expect("lost, returned, echoes", (a["unseen_loss"] > 0, a["returns"] > 0, a["echo_received"] > 0), (True,) * 3)
+        expect("losses, returns, echoes", (a["unseen_loss"] > 0, a["returns"] > 0, a["echo_received"] > 0), (True,) * 3)
         if limit == "15kb":
             expect("stopped", a["csig_stopped"], 1)
 
@@ -103,7 +99,7 @@ def test_classic_tags_no_data():
             if path.a.counters()["unseen_loss"]:
                 break
         path.change(2, f"hpcc rate {PATH_MBPS}mbit delay 200us node 2 port 2 stamp tcp")
-        expect("lost", path.a.counters()["unseen_loss"] > 0, True)
+        expect("losses", path.a.counters()["unseen_loss"] > 0, True)
         timeouts = path.a.snmp("TcpExtTCPTimeouts")
         # Each of these segments is a request, so with tags all segments would be lost.
         for i in range(20):
@@ -135,7 +131,7 @@ def test_only_probes_come_in():
         pair = Pair(version, carrier=4)
         mac = bytes.fromhex(json.loads(pair.s.run("ip", "-j", "link", "show", "eth0"))[0]["address"].replace(":", ""))
         sock = packet_socket(pair.c, "eth0", 0)
-        for dst, how, taken in (*((mac, *one) for one in hows), (b"\xff" * 6, {}, False), (b"\1\0\x5e\0\0\1", {}, False)):
+        for dst, how, taken in (*((mac, *one) for one in hows), *((group, {}, False) for group in GROUPS)):
             ignored, segs = pair.s.counters()["csig_ignored"], pair.s.snmp("InSegs")
             sock.send(dst + frame(tag(QLEN, 3, 9), version, options=request(QLEN), **how)[6:])
             time.sleep(0.02)
@@ -153,17 +149,15 @@ def test_port_writes():
             got = port.through(sent)
             kind, bucket, locator = parts(got, at)
             expect("idle", (kind, bucket, locator > 0), (ABW_C, 31, True))
-            expect("the rest", got[:at + 2] + got[at + 4:], sent[:at + 2] + sent[at + 4:])
+            expect("other bytes", got[:at + 2] + got[at + 4:], sent[:at + 2] + sent[at + 4:])
             for kind, bucket in (ABW_C, 30), (PD, 31), (QLEN, 31), (QLEN, 0):
                 sent = frame(tags + tag(kind, bucket, 99), version)
-                expect(f"{kind} {bucket} is worse", port.through(sent), sent)
-            expect("counted", (port.stats()["stamped"], port.stats()["unstamped"]["quiet"]), (1, 4))
+                expect(f"frame with the worse value {bucket} of type {kind}", port.through(sent), sent)
+            expect("stamped, quiet", (port.stats()["stamped"], port.stats()["unstamped"]["quiet"]), (1, 4))
 
 
 def test_port_queue():
-    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no available
-    bandwidth.
-    """
+    """QLEN shows the queue behind a packet, PD how long the packet waited, and ABW that no bandwidth is available."""
     port = FramePort("stamp csig csig_time 8us int_window 1us limit 1mb", SHAPE)
     took = 1538 * 8 / MBPS          # us
     full = frame(payload=bytes(1500 - 52))
@@ -181,7 +175,7 @@ def test_port_queue():
             expect_in("the first waited, us", took, value[first] * 8 - 8, value[first + 1] * 8)
             expect_in("the last waited, us", 4 * took + 8, value[last] * 8 - 8, value[last + 1] * 8)
         else:
-            expect("no bandwidth is left", last, 0)
+            expect("available bandwidth", last, 0)
 
 
 def test_port_leaves():
@@ -196,8 +190,7 @@ def test_port_leaves():
         ("stamp csig", frame(), "off"),
         ("stamp csig", frame(options=request(QLEN)), "off"),
         ("nostamp", frame(tag(QLEN, 3, 0)), "off"),
-        ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
-    )
+        ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"))
     leave_unchanged(cases, SHAPE)
     # A port without a rate or with a child cannot compute PD.
     sent = frame(tag(PD, 3, 0))
@@ -215,23 +208,22 @@ def test_push():
         for kind in ABW_C, PD, QLEN:
             sent = frame(tags, version, options=request(kind))
             got = port.through(sent)
-            expect("the rest", got[:at] + got[at + 4:], sent)
-            asked, bucket, locator = parts(got, at)
-            expect("tag", (asked, bucket, locator > 0), (kind, 31 if kind == ABW_C else 0, "csig," in stamp))
-            expect("checksum", Segment(got[at + 6:]).csum_ok, True)
+            expect("other bytes", got[:at] + got[at + 4:], sent)
+            requested, bucket, locator = parts(got, at)
+            expect("tag, checksum is right", (requested, bucket, locator > 0, Segment(got[at + 6:]).csum_ok),
+                   (kind, 31 if kind == ABW_C else 0, "csig," in stamp, True))
         for data in (frame(tags, version), frame(tags, version, options=option(FORWARD, (), 3))):
-            expect("as it came", port.through(data), data)
+            expect("frame without a request", port.through(data), data)
         expect("stamped", port.stats()["stamped"], 3)
     port = FramePort("stamp csig_push", SHAPE)
     for fill, grows in (1500 - 20 - 32 - 4, 4), (1500 - 20 - 32 - 3, 0):
         sent = frame(options=request(QLEN), payload=bytes(fill))
-        expect("to the MTU", len(port.through(sent)), len(sent) + grows)
+        expect("length near the MTU", len(port.through(sent)), len(sent) + grows)
     expect("full", port.stats()["unstamped"]["full"], 1)
 
 
 def test_not_ethernet_any_more():
-    """After a device has stopped being an Ethernet device, its port neither searches packets for tags nor pushes tags.
-    """
+    """After a device has stopped being an Ethernet device, its port neither searches for tags nor pushes tags."""
     ns = Netns()
     with ns:
         tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -248,7 +240,7 @@ def test_not_ethernet_any_more():
         sock.sendto(sent, ("t0", 0x0800))
         while (got := os.read(tap, 4096))[:1] != b"\x45":
             pass
-        expect("as it came", got, sent)
+        expect("packet", got, sent)
     stats = ns.port("t0")["hpcc"]
     expect("no_memory, stamped", (stats["unstamped"]["no_memory"], stats["stamped"]), (0, 0))
 

@@ -13,9 +13,9 @@ import struct
 import subprocess
 import tempfile
 
-from lib.kernel import load, unload, users, virtual_time
+from lib.kernel import load, unload, virtual_time
 from lib.ktap import compiled, defer, expect, expect_in, main
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, loaded_again
 from lib.packet import ACK, FORWARD, SYN, addresses, option, pseudo, with_csum
 from lib.path import set_links
 from lib.peer import SCALE, T_NS, Link, Peer
@@ -32,20 +32,12 @@ UDP, TCP, FRAGMENT, ICMP6, DSTOPTS = 17, 6, 44, 58, 60
 
 # The input chain drops packets to these ports, which have a listener and a socket.
 FILTERED = 6001
-FIREWALL = f"""table inet wall {{
-    chain input {{
-        type filter hook input priority 0
-        tcp dport {FILTERED} drop
-        udp dport {FILTERED} drop
-    }}
-}}"""
-
-TRACK = """table inet track {
-    chain input {
-        type filter hook input priority 0
-        ct state invalid counter
-    }
-}"""
+FIREWALL = f"""table inet wall {{ chain input {{
+    type filter hook input priority 0
+    tcp dport {FILTERED} drop
+    udp dport {FILTERED} drop
+}}; }}"""
+TRACK = "table inet track { chain input { type filter hook input priority 0; ct state invalid counter; }; }"
 
 
 # ---- Single cases ----
@@ -60,15 +52,9 @@ def behind(packet, nexthdr, headers):
             bytes([nexthdr, packet[7]]) + packet[8:40] + headers + packet[40:])
 
 
-def with_dstopts(packet):
-    return behind(packet, DSTOPTS, dstopts(packet[6]))
-
-
 def sled(end, header):
-    """Return the payload of a segment whose TCP header has `header` bytes, up to the offset `end`
-    from the start of that header. If the header is parsed as an IPv6 extension header, each word of
-    the payload is an option that reaches to `end`.
-    """
+    """Return payload from the end of a TCP header of `header` bytes up to the offset `end` from the header's start."""
+    # If the header is parsed as an IPv6 extension header, each word of the payload is an option that reaches to `end`.
     return b"".join(struct.pack("!BBBB", 0x1e, end - at - 2, 0, 0) for at in range(header, end, 4))
 
 
@@ -84,10 +70,8 @@ def hidden(peer, nexthdr, dport):
 
 
 def test_firewall_bypass():
-    """A packet that is hidden in the payload of a segment behind destination options is not
-    delivered. If the TCP header were parsed as a second extension header, source port 0x1120 would
-    mean UDP after 264 bytes, and 0x620 TCP after 264 bytes.
-    """
+    """A packet that is hidden in the payload of a segment behind destination options is not delivered."""
+    # If the TCP header were parsed as a second extension header, the port would mean this protocol after 264 bytes.
     for nexthdr, port in (UDP, 0x1120), (TCP, 0x620):
         peer = Peer(6)
         peer.ns.run("nft", "-f", "-", stdin=FIREWALL)
@@ -102,14 +86,12 @@ def test_firewall_bypass():
         peer.listen(0x1e40)
         _, sock = peer.accept()
         sock.settimeout(1)
-        flow = peer.flow()
-        link = Link(1)
+        options = option(FORWARD, [Link(1).raw()], peer.flow().get("scale", 7))
         for dport in FILTERED, FILTERED + 1:
-            option_raw = option(FORWARD, [link.raw()], flow.get("scale", 7))
             for far in 0, 1 << 30:
                 data = sled(264, 20 + 12) + hidden(peer, nexthdr, dport)
-                packet = peer.packet(ACK, peer.seq + far, peer.acked, peer.stamp() + option_raw, data)
-                os.write(peer.fd, with_dstopts(packet))
+                packet = peer.packet(ACK, peer.seq + far, peer.acked, peer.stamp() + options, data)
+                os.write(peer.fd, behind(packet, DSTOPTS, dstopts(packet[6])))
                 expect("filtered socket", select.select([udp], [], [], 0)[0], [])
                 while select.select([peer.fd], [], [], 0.1)[0]:
                     answer = os.read(peer.fd, 1 << 16)
@@ -121,10 +103,9 @@ def test_firewall_bypass():
 
 
 def test_checksum_of_another():
-    """The correct checksum of a segment proves nothing about a packet that another parser finds in the segment.
-    conntrack of 6.1 removes an atomic fragment header from behind destination options, and the kernel then parses the
-    TCP header as another extension header: source port 0x3a20 means ICMPv6 after 264 bytes.
-    """
+    """The correct checksum of a segment proves nothing about a packet that another parser finds in the segment."""
+    # conntrack of 6.1 removes an atomic fragment header from behind destination options, and the kernel then parses the
+    # TCP header as another extension header: source port 0x3a20 means ICMPv6 after 264 bytes.
     peer = Peer(6)
     peer.ns.run("nft", "-f", "-", stdin=TRACK)
     peer.port = 0x3a20
@@ -146,8 +127,8 @@ def test_checksum_of_another():
     print("# answers to echo requests with a right and a wrong checksum:", answers)
     # The missing answer to the wrong packet is a proof only if the kernel answers the right packet.
     if os.uname().release.startswith("6.1."):
-        expect("answers to the one that is right", answers[0], 1)
-    expect("answers to the one that is wrong", answers[1], 0)
+        expect("answers to the right packet", answers[0], 1)
+    expect("answers to the wrong packet", answers[1], 0)
 
 
 def losses(ns):
@@ -157,12 +138,10 @@ def losses(ns):
 
 
 def test_dstopts_between_hosts():
-    """Two hosts send with IPV6_DSTOPTS, and lose no segment. A server with hpcc sets this option before or after
-    accept(), a server with Reno only before. After accept() the kernel does not reduce the MSS (ipv6_update_options()),
-    so full segments of Reno would exceed the MTU by these 8 bytes. Segments of hpcc fit into the MTU, because hpcc
-    reserves more than 8 bytes for its own options. No sniffer runs, because the module does not remove our options from
-    a packet that a sniffer also holds.
-    """
+    """Two hosts send with IPV6_DSTOPTS, and lose no segment. The server sets this option before or after accept()."""
+    # After accept() the kernel does not reduce the MSS (ipv6_update_options()), so full segments of Reno would exceed
+    # the MTU by these 8 bytes. Segments of hpcc fit, because hpcc reserves more than 8 bytes for its own options.
+    # No sniffer runs, because the module does not remove our options from a packet that a sniffer also holds.
     for cc, late in ("reno", False), ("hpcc", False), ("hpcc", True):
         pair = Pair(6, delay="50us", cc=(cc, cc))
         listener = pair.listen()
@@ -194,8 +173,7 @@ CALM = {
     # hpcc requests ECN with any value of this sysctl.
     "net.ipv4.tcp_ecn": 1,
     "net.ipv4.tcp_max_syn_backlog": 100000, "net.core.somaxconn": 100000,
-    "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5,
-}
+    "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5}
 
 # Each state has a different timeout, so that "ct expiration" shows the state.
 STATES = {name: 1000 * number for number, name in enumerate(
@@ -203,28 +181,19 @@ STATES = {name: 1000 * number for number, name in enumerate(
      "close", "unacknowledged", "max_retrans"), 1)}
 
 
-def counters(*rules):
-    """Return the rules, each with a counter."""
-    return "\n".join(f"{rule} counter" for rule in rules)
-
-
-CHAINS = {
-    hook: counters(
-        *(f"meta l4proto {proto}" for proto in (1, 6, 17, 58, 253)),
-        *(f"tcp dport {port}" for port in (0x1e40, 0x1e41, FILTERED)),
-        *(f"udp dport {port}" for port in (6000, FILTERED)),
-        *(f"tcp flags {flag}" for flag in ("syn", "ack", "fin", "rst", "psh")),
-        *(f"exthdr {name} exists" for name in ("hbh", "rt", "frag", "dst")),
-        *(f"ct state {state}" for state in ("new", "established", "related", "invalid")),
-        *(f"ct direction {way}" for way in ("original", "reply")),
-        # A new connection does not have its timeout yet.
-        *(f"meta l4proto tcp ct state established ct expiration {s - 500}s-{s + 400}s"
-          for s in STATES.values()))
-    for hook in ("prerouting", "input", "output", "postrouting")}
-
+COUNTERS = "".join(f"{rule} counter\n" for rule in (
+    *(f"meta l4proto {proto}" for proto in (1, 6, 17, 58, 253)),
+    *(f"tcp dport {port}" for port in (0x1e40, 0x1e41, FILTERED)),
+    *(f"udp dport {port}" for port in (6000, FILTERED)),
+    *(f"tcp flags {flag}" for flag in ("syn", "ack", "fin", "rst", "psh")),
+    *(f"exthdr {name} exists" for name in ("hbh", "rt", "frag", "dst")),
+    *(f"ct state {state}" for state in ("new", "established", "related", "invalid")),
+    *(f"ct direction {way}" for way in ("original", "reply")),
+    # A new connection does not have its timeout yet.
+    *(f"meta l4proto tcp ct state established ct expiration {s - 500}s-{s + 400}s" for s in STATES.values())))
 RULES = "\ntable inet count {\n" + "".join(
-    f"chain {hook} {{ type filter hook {hook} priority 200;\n{rules}\n}}\n"
-    for hook, rules in CHAINS.items()) + "}\n"
+    f"chain {hook} {{ type filter hook {hook} priority 200;\n{COUNTERS}}}\n"
+    for hook in ("prerouting", "input", "output", "postrouting")) + "}\n"
 
 
 class Host:
@@ -295,11 +264,10 @@ class Host:
         return found
 
 
-# The differences that testing.rst allows: our options make packets that leave longer, and quotes of
-# received packets shorter; TCP uses its fast path for segments without options; a header that is
-# linear already is not copied, so a raw socket's copy shares the data.
-MAY_DIFFER = re.compile(r"TcpExt:TCPHPHits|TcpExt:TCPHPAcks|TcpExt:TCPPureAcks|"
-                        r"TcpExt:TCPRcvCoalesce|"
+# The differences that testing.rst allows: our options make sent packets longer, and quotes of received packets
+# shorter; TCP uses its fast path for segments without options; a header that is already linear is not copied, so a raw
+# socket's copy shares the data.
+MAY_DIFFER = re.compile(r"TcpExt:TCPHPHits|TcpExt:TCPHPAcks|TcpExt:TCPPureAcks|TcpExt:TCPRcvCoalesce|"
                         r"IpExt:OutOctets|Ip6OutOctets|(output|postrouting): .*: bytes")
 
 
@@ -325,8 +293,7 @@ EITHER = " either"
 
 def may_differ(name, without, with_ours):
     """Return whether a counter may differ this much."""
-    return MAY_DIFFER.match(name) or (
-        TIMERS.match(name) and abs(without - with_ours) <= 1 + without / TIMERS_PART)
+    return MAY_DIFFER.match(name) or (TIMERS.match(name) and abs(without - with_ours) <= 1 + without / TIMERS_PART)
 
 
 def alike(one, two):
@@ -345,15 +312,9 @@ def alike(one, two):
 
 
 def batches(path):
-    """Yield the lines of a transcript, batch by batch."""
-    lines = []
+    """Return the lines of a transcript, batch by batch."""
     with open(path, encoding="ascii") as file:
-        for line in file:
-            if line.startswith("b "):
-                yield lines
-                lines = []
-            lines.append(line.rstrip())
-    yield lines
+        return [batch.splitlines() for batch in re.split("^(?=b )", file.read(), flags=re.MULTILINE)]
 
 
 def first_difference(*paths):
@@ -372,11 +333,6 @@ def show(cc, joins, count, seed, batch, *options):
         print("".join(line for line in file if line.startswith("# ")), end="")
 
 
-def load_again():
-    if users() is None:
-        load(Netns())
-
-
 def compare(count, seed, *options, joins=True):
     """Send the same packets to both hosts. Return the counts of both, and the counters of the modules."""
     paths, counts = [], []
@@ -385,7 +341,7 @@ def compare(count, seed, *options, joins=True):
             load(Netns())
         else:
             expect("unloaded", unload(Netns(), wait_s=1000 if virtual_time() else 100), True)
-            defer(load_again)
+            defer(loaded_again)
         host = Host(ours, joins)
         paths.append(f"{tempfile.gettempdir()}/delivery-{int(ours)}")
         host.run(count, seed, paths[-1], *options)
@@ -410,19 +366,15 @@ def test_random():
             expect_in(name, counters[name], count // 1000, count)
         for name in "ioam_received", "ioam_ignored", "ioam_unknown_link":
             expect_in(name, counters[name], count // 5000, count)
-        differ = [f"{name}: {value} without, {counts[1][name]} with"
-                  for name, value in counts[0].items()
+        differ = [f"{name}: {value} without, {counts[1][name]} with" for name, value in counts[0].items()
                   if counts[1][name] != value and not may_differ(name, value, counts[1][name])]
-        for line in differ:
-            print("#", line)
-        expect(f"seed {seed}: what is counted", differ, [])
+        expect(f"seed {seed}: counters that differ", differ, [])
 
 
 def test_carriers():
-    """Some packets are probes with INT and IFA. TCP does not get the valid probes, and the host without the modules
-    is not sent any valid probes. So only the data of the sockets are compared, not the counters. GRO is off, because
-    GRO would delay INT like data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
-    """
+    """Some packets are probes with INT and IFA: the sockets of both hosts receive the same data."""
+    # TCP does not get the valid probes, and the other host is not sent any, so the counters differ. GRO is off, because
+    # GRO would delay INT like data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)
     for name in "int_received", "int_ignored", "int_unknown_link", "ifa_received", "ifa_ignored", "ifa_unknown_link":
