@@ -61,6 +61,13 @@ class KernelLog:
         return found
 
 
+def meminfo_kb(*names):
+    """Return the sum of these entries of /proc/meminfo."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        lines = dict(line.split(":") for line in file)
+    return sum(int(lines[name].split()[0]) for name in names)
+
+
 def module_file(name):
     """Return the path of NAME.ko in HPCC_MODDIR or the tree; or None if the installed module is to be used."""
     given = os.environ.get("HPCC_MODDIR")

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 
+from lib.kernel import meminfo_kb
 from lib.ktap import Skip, cases, each, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, meet
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
@@ -22,9 +23,8 @@ NONE, OFFER, ALL = (False, False, False), (True, False, False), (True, True, Tru
 
 
 def outcome(pair, client, server, sniffer, nbytes=30000):
-    """Exchange data, and close. Return where our option was (SYN, SYN-ACK, rest), counters agreed, and names."""
-    # No switch stamps: a flow would fall back if its data took more than four round trips. So the
-    # names are read first.
+    """Exchange data, and close. Return which segments had our option, the counters agreed, the congestion controls."""
+    # No switch stamps: if its data took more than four round trips, a flow would fall back and change its name.
     names = get_cc(client), get_cc(server)
     transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 7)))
     client.close()
@@ -50,15 +50,16 @@ def handshake(pair, carried, names, **how):
     compare(pair, pair.connect(**how), sniffer, carried, names)
 
 
-@cases(both_ipv4=(4,), both_ipv6=(6,))
-def both(version):
+@cases(both_ipv4=(4,), both_ipv6=(6,), both_without_checksum_offload=(4, False))
+def both(version, offload=True):
     """Both ends run hpcc: they agree."""
-    pair = Pair(version)
+    pair = Pair(version, offload=offload)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     segments = sniffer.segments()
     for seg in segments[:2]:
         expect(f"option in {seg}, padding", (seg.option(KIND), seg.options[-8:]), (SYN_BYTES, SYN_BYTES + b"\1\1"))
+        expect("checksum is partial", seg.partial, offload)
     expect("flags", [seg.flags & (SYN | ACK) for seg in segments[:2]], [SYN, SYN | ACK])
     sane(segments)
     expect("modes", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
@@ -68,27 +69,14 @@ def both(version):
         expect("syn_sent, not_agreed", (ns.counters()["syn_sent"], ns.counters()["not_agreed"]), (1, 0))
 
 
-def test_both_without_checksum_offload():
-    pair = Pair(offload=False)
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    expect("computed by the host", [seg.partial for seg in sniffer.segments()[:2]], [False, False])
-    expect("agreed", outcome(pair, client, server, sniffer)[1], (1, 1))
-
-
-def test_only_client():
-    pair = Pair(cc=("hpcc", "cubic"))
-    handshake(pair, OFFER, ("hpcc-classic", "cubic"))
-    expect("not_agreed", pair.c.counters()["not_agreed"], 1)
-
-
 HPCC, CLASSIC = ("hpcc", "hpcc"), ("hpcc-classic", "hpcc-classic")
 
 
 # The hosts' congestion controls, a route of the client (IPv6) or of the server, the segments with the option, and the
 # ends' congestion controls. The route overrides the server's listener, for hpcc and for cubic. The counter syn_invalid
 # does not count another experiment's ExID.
-@cases(only_server=(("cubic", "hpcc"), NONE, ("cubic", "hpcc-classic")),
+@cases(only_client=(("hpcc", "cubic"), OFFER, ("hpcc-classic", "cubic")),
+       only_server=(("cubic", "hpcc"), NONE, ("cubic", "hpcc-classic")),
        neither=(("cubic", "cubic"), NONE, ("cubic", "cubic")),
        route_of_server=(("hpcc", "cubic"), ALL, HPCC, {"route": "hpcc"}),
        route_of_server_against_listener=(HPCC, OFFER, ("hpcc-classic", "cubic"), {"route": "cubic"}),
@@ -103,7 +91,8 @@ def ends(names, carried, become, server=()):
         else:
             pair.s.sysctl(f"net.hpcc.{name}", value)
     handshake(pair, carried, become)
-    expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
+    expect("not_agreed, syn_invalid", (pair.c.counters()["not_agreed"], pair.s.counters()["syn_invalid"]),
+           (int(carried == OFFER), 0))
 
 
 def test_route_of_client():
@@ -160,8 +149,8 @@ def test_simultaneous_open():
     peer.send()
     peer.sock.send(bytes(3000))
     segments = [seg for seg in peer.read_all(0.1) if seg.payload]
-    expect("data sent, options", (bool(segments), ours_in(segments)), (True, []))
-    expect("congestion control", peer.cc(), "hpcc-classic")
+    expect("data sent, options, congestion control", (bool(segments), ours_in(segments), peer.cc()),
+           (True, [], "hpcc-classic"))
 
 
 def test_exid_and_kind_configured():
@@ -193,7 +182,7 @@ def test_kind_changed():
     expect("accepted", kinds(peer), [253])
     set_cc(peer.sock, "cubic")
     set_cc(peer.sock, "hpcc")
-    expect("there and back", kinds(peer), [253])
+    expect("after cubic and hpcc again", kinds(peer), [253])
     for answer, agreed in (253, [253]), (254, []):
         peer = Peer()
         peer.start_connect()
@@ -203,13 +192,7 @@ def test_kind_changed():
         expect("congestion control", peer.cc(), "hpcc" if agreed else "hpcc-classic")
 
 
-BAD_SYN_OPTIONS = {f"{what}": syn_option(**what) for what in (
-    {"version": 0}, {"version": 2}, {"caps": 0}, {"caps": 0x80},
-    {"length": 4}, {"length": 5}, {"length": 7}, {"length": 12})}
-
-
-# Other experiments' options beside our option: TCP Fast Open as an experiment (RFC 6994), SMC, and
-# an option that is too short for an ExID.
+# Options of other experiments: TCP Fast Open (RFC 6994), SMC, and an option that is too short for an ExID.
 OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
 
 
@@ -232,13 +215,14 @@ def test_other_experiments():
 def bad_option_in(where):
     """An invalid option makes no agreement, and is counted."""
     peer = Peer().listening() if where == "syn" else Peer()
-    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
+    for number, what in enumerate(({"version": 0}, {"version": 2}, {"caps": 0}, {"caps": 0x80},
+                                   {"length": 4}, {"length": 5}, {"length": 7}, {"length": 12}), 1):
         if where == "syn":
             peer.port = 7000 + number
-            answer = peer.accept(ours)[0]
+            answer = peer.accept(syn_option(**what))[0]
         else:
             peer.start_connect(port=7000 + number)
-            answer = peer.answer(ours)
+            answer = peer.answer(syn_option(**what))
         expect(f"{what}: option in the answer, congestion control, syn_invalid",
                (answer.option(KIND), peer.cc(), peer.ns.counters()["syn_invalid"]), (None, "hpcc-classic", number))
     expect("agreed", peer.ns.counters()["agreed"], 0)
@@ -249,21 +233,21 @@ def test_more_capabilities():
     expect("congestion control", Peer().connected(syn_option(caps=0xff)).cc(), "hpcc")
 
 
-def test_bad_checksum_in_synack():
-    """A SYN-ACK with a wrong checksum, which TCP discards, makes no agreement."""
-    peer = Peer()
-    peer.start_connect()
-    peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
-    expect("answer", peer.read(0.05), None)
-    peer.answer(b"")
-    expect("congestion control, agreed", (peer.cc(), peer.ns.counters()["agreed"]), ("hpcc-classic", 0))
-
-
-def test_bad_checksum_in_syn():
-    peer = Peer().listening()
-    expect("answer", peer.start_accept(bad_csum=True), None)
-    synack, _ = peer.accept(b"")
-    expect("option in SYN-ACK, congestion control", (synack.option(KIND), peer.cc()), (None, "hpcc-classic"))
+@each("syn", "synack")
+def bad_checksum_in(where):
+    """A SYN or SYN-ACK with a wrong checksum, which TCP discards, makes no agreement."""
+    if where == "syn":
+        peer = Peer().listening()
+        expect("answer", peer.start_accept(bad_csum=True), None)
+        answer = peer.accept(b"")[0]
+    else:
+        peer = Peer()
+        peer.start_connect()
+        peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
+        expect("answer", peer.read(0.05), None)
+        answer = peer.answer(b"")
+    expect("option in the answer, congestion control, agreed",
+           (answer.option(KIND), peer.cc(), peer.ns.counters()["agreed"]), (None, "hpcc-classic", 0))
 
 
 def options_of(peer, nbytes=5000):
@@ -284,42 +268,26 @@ def no_offer(before):
     peer.answer()
     for name in "cubic", "hpcc":
         set_cc(peer.sock, name)
-    expect("congestion control, options", (peer.cc(), options_of(peer)), ("hpcc-classic", []))
-    expect("agreed", peer.ns.counters()["agreed"], 0)
+    expect("congestion control, options, agreed", (peer.cc(), options_of(peer), peer.ns.counters()["agreed"]),
+           ("hpcc-classic", [], 0))
 
 
-def test_syn_not_offered():
-    """If the SYN has no option, the SYN-ACK has no option."""
-    peer = Peer().listening()
-    synack, _ = peer.accept(b"")
-    expect("option in SYN-ACK, options", (synack.option(KIND), options_of(peer)), (None, []))
-    expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
-
-
-def test_lost_syns():
-    """The third SYN has no option: a SYN-ACK with the option that answers an earlier one makes no agreement."""
+@cases(lost_syns=([SYN_BYTES] * 2 + [None] * 2, "hpcc-classic"), second_syn_agrees=([SYN_BYTES] * 2, "hpcc"))
+def kernel_syns(options, mode):
+    """The third SYN has no option: a SYN-ACK with the option that answers an earlier SYN makes no agreement."""
     peer = Peer()
     peer.start_connect()
-    syns = [peer.syn, peer.read(3), peer.read(6), peer.read(12)]
-    expect("SYNs", [seg.flags & (SYN | ACK) for seg in syns], [SYN] * 4)
-    expect("option", [bool(seg.option(KIND)) for seg in syns], [True, True, False, False])
+    syns = [peer.syn, *(peer.read(3 << number) for number in range(len(options) - 1))]
+    expect("SYNs", [(seg.flags & (SYN | ACK), seg.option(KIND)) for seg in syns], [(SYN, one) for one in options])
     peer.answer()
-    expect("congestion control", peer.cc(), "hpcc-classic")
-
-
-def test_second_syn_agrees():
-    peer = Peer()
-    peer.start_connect()
-    expect("option in second SYN", peer.read(3).option(KIND), SYN_BYTES)
-    peer.answer()
-    expect("congestion control", peer.cc(), "hpcc")
+    expect("congestion control", peer.cc(), mode)
 
 
 def test_lost_synack():
-    """A retransmitted SYN-ACK carries the option, too."""
+    """A retransmitted SYN-ACK also carries the option."""
     peer = Peer().listening()
     synacks = [peer.start_accept(), peer.read(3)]
-    expect("flags, option", [(seg.flags & (SYN | ACK), seg.option(KIND)) for seg in synacks], [(SYN | ACK, SYN_BYTES)] * 2)
+    expect("SYN-ACKs", [(seg.flags & (SYN | ACK), seg.option(KIND)) for seg in synacks], [(SYN | ACK, SYN_BYTES)] * 2)
     peer.accepted()
     expect("congestion control", peer.cc(), "hpcc")
 
@@ -375,11 +343,11 @@ def test_forged_syn():
         peer.listener.settimeout(10)
         sock = peer.accepted()
         expect(f"SYN with {offered}, forged with {forged}", peer.cc(), mode)
-        # The same holds later, and after a change to another congestion control and back.
+        # Later forged SYNs change nothing either, also not after a change to another congestion control and back.
         set_cc(sock, "cubic")
         syns_at(peer, (1, -1, 1000), forged)
         set_cc(sock, "hpcc")
-        expect("back", get_cc(sock), mode)
+        expect("congestion control after cubic and hpcc again", get_cc(sock), mode)
 
 
 def test_other_namespace_flooded():
@@ -401,27 +369,22 @@ def test_other_namespace_flooded():
         peer.read_all()
 
 
-def free_kb():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
-
-
 def test_strange_syns_allocate_only_if_hpcc_listens():
     """A SYN allocates the handshake table, of 64 KB, only if a listener or a route names hpcc."""
-    # in real time other processes allocate and free memory meanwhile
+    # In real time other processes allocate and free memory during the test.
     need_virtual_time()
     peers = [Peer(cc="cubic", patient=False).listening() for _ in range(24)]
 
     def cost_kb(port, ours=syn_option()):
         """Return the KB that each namespace allocates for one SYN."""
-        before = free_kb()
+        before = meminfo_kb("MemFree")
         for peer in peers:
             peer.lport = port
             peer.port += 1
             peer.start_accept(ours)
-        return (before - free_kb()) / len(peers)
+        return (before - meminfo_kb("MemFree")) / len(peers)
 
-    for port in 5000, 5001:                 # allocates all other memory that a first SYN needs
+    for port in 5000, 5001:                 # let a SYN allocate all other memory that a first SYN needs
         cost_kb(port, b"")
     expect_in("KB for a closed port", cost_kb(5001), -32, 32)
     expect_in("KB for a listener with cubic", cost_kb(5000), -32, 32)
@@ -429,7 +392,7 @@ def test_strange_syns_allocate_only_if_hpcc_listens():
         set_cc(peer.listener, "hpcc")
     for peer in peers[1::2]:
         peer.route("congctl hpcc")
-    expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
+    expect_in("KB for a listener or a route with hpcc", cost_kb(5000), 48, 100)
 
 
 def accept_agrees(peer):
@@ -564,11 +527,11 @@ def test_there_and_back():
     for _ in range(3):
         set_cc(peer.sock, "cubic")
         peer.sock.send(bytes(100))
-        expect("option under cubic", ours_in(peer.read_all(0.001)), [])
+        expect("options with cubic", ours_in(peer.read_all(0.001)), [])
         set_cc(peer.sock, "hpcc")
         expect("congestion control", peer.cc(), "hpcc")
         peer.sock.send(bytes(100))
-        expect("option under hpcc", len(ours_in(peer.read_all(0.001))), 1)
+        expect("options with hpcc", len(ours_in(peer.read_all(0.001))), 1)
         peer.acked += 200
         peer.send()
 
@@ -612,7 +575,7 @@ def test_syn_flood():
     # A busy machine may answer late.
     while (seg := peer.read(10)) and seg.dport != peer.port:
         pass
-    expect("SYN-ACK of the last", seg and seg.option(KIND), SYN_BYTES)
+    expect("option in the SYN-ACK for the last SYN", seg and seg.option(KIND), SYN_BYTES)
     peer.port = 7000
     expect("congestion control", get_cc(peer.accept()[1])[:4], "hpcc")
 
