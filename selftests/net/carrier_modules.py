@@ -16,7 +16,7 @@ from ioam import receiver as ioam_receiver
 from lib.genl import Refused
 from lib.kernel import need, unload, users, virtual_time
 from lib.ktap import defer, each, expect, main
-from lib.net import Netns
+from lib.net import Netns, joined
 from lib.packet import FORWARD, option
 from lib.path import CARRIERS, MBPS, Path, carrier_path, get_links, get_routes, mode_hops, moved, set_links, set_routes
 from lib.peer import SCALE
@@ -89,8 +89,7 @@ def not_installed(name):
 def held_by_flow(name):
     """A flow holds the module of its carrier; a configured carrier without flows does not."""
     fresh()
-    path = carrier_path(name)
-    ends = path.connect()
+    path, *ends = joined(carrier_path(name))
     transfer((*ends, pattern(300000)))
     expect("unload under a flow", unload(path.a, name=f"hpcc_{name}"), False)
     for end in ends:
@@ -105,8 +104,7 @@ def held_by_flow(name):
 def test_receiver_mode_held():
     """A flow that agreed on receiver mode holds the module; without it new connections do not offer receiver mode."""
     fresh()
-    path = Path(6, host_mbps=MBPS, where=1)
-    ends = path.connect()
+    path, *ends = joined(Path(6, host_mbps=MBPS, where=1))
     transfer((*ends, pattern(1000000)))
     expect("the receiver computes W", path.a.flow(ends[0])["receiver"], 1)
     expect("unload under a flow", unload(path.a, name="hpcc_receiver"), False)

@@ -12,7 +12,7 @@ import time
 from lib import tshark
 from lib.frameport import BROADCAST, FramePort, ethernet, ip_packet, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, joined
 from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, URG, Segment, option, packet_socket
 from lib.path import MBPS as PATH_MBPS
 from lib.path import carrier_path, falls_back
@@ -89,8 +89,7 @@ def test_early_loss():
 def test_classic_tags_no_data():
     """After losses without a signal, requests use the TCP option, because the receiver would drop data with a tag."""
     for version in 4, 6:
-        path = carrier_path("csig", version=version)
-        ends = path.connect()
+        path, *ends = joined(carrier_path("csig", version=version))
         transfer((*ends, pattern(400000)))
         expect("mode", path.a.flow()["mode"], "telemetry")
         path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb nostamp")
@@ -106,14 +105,13 @@ def test_classic_tags_no_data():
             transfer((*ends, pattern(1000, i)))
             time.sleep(0.01)
         transfer((*ends, pattern(400000)))
-        expect("dropped for their tag, timeouts since",
+        expect("csig_ignored, timeouts",
                (path.b.counters()["csig_ignored"], path.a.snmp("TcpExtTCPTimeouts")), (0, timeouts))
 
 
 def test_kind_changes():
     """A connection keeps the option kind that it agreed on, and its tags."""
-    path = carrier_path("csig")
-    ends = path.connect()
+    path, *ends = joined(carrier_path("csig"))
     transfer((*ends, pattern(400000)))
     for ns in path.hosts:
         ns.sysctl("net.hpcc.option_kind", 254)
@@ -148,7 +146,7 @@ def test_port_writes():
             sent = frame(tags + tag(ABW_C, 3, 0), version, payload=b"data")
             got = port.through(sent)
             kind, bucket, locator = parts(got, at)
-            expect("idle", (kind, bucket, locator > 0), (ABW_C, 31, True))
+            expect("tag of an idle port", (kind, bucket, locator > 0), (ABW_C, 31, True))
             expect("other bytes", got[:at + 2] + got[at + 4:], sent[:at + 2] + sent[at + 4:])
             for kind, bucket in (ABW_C, 30), (PD, 31), (QLEN, 31), (QLEN, 0):
                 sent = frame(tags + tag(kind, bucket, 99), version)
@@ -170,7 +168,7 @@ def test_port_queue():
         value = [b if b < 4 else (4 + b % 4) << (b >> 2) - 1 for b in range(32)]
         if kind == QLEN:
             expect_in("queue behind the first, us", 3 * took + 10, value[first] * 8, value[first + 1] * 8)
-            expect("behind the last", last, 0)
+            expect("queue behind the last, us", last, 0)
         elif kind == PD:
             expect_in("the first waited, us", took, value[first] * 8 - 8, value[first + 1] * 8)
             expect_in("the last waited, us", 4 * took + 8, value[last] * 8 - 8, value[last + 1] * 8)
@@ -180,18 +178,13 @@ def test_port_queue():
 
 def test_port_leaves():
     """A frame that the port must not write to leaves unchanged, and is counted by reason."""
-    cases = (
-        ("stamp csig", frame(tag(ABW, 3, 0)), "no_option"),
-        ("stamp csig", frame(tag(7, 3, 0)), "no_option"),
-        ("stamp csig csig_tpid 0x1234", frame(tag(QLEN, 3, 0)), "not_tcp"),
-        ("stamp tcp", frame(tag(QLEN, 3, 0)), "not_tcp"),
-        ("stamp csig", frame(VLAN * 5 + tag(QLEN, 3, 0)), "not_tcp"),
-        ("stamp csig", frame(tag(QLEN, 3, 0))[:17], "not_tcp"),
-        ("stamp csig", frame(), "off"),
-        ("stamp csig", frame(options=request(QLEN)), "off"),
-        ("nostamp", frame(tag(QLEN, 3, 0)), "off"),
-        ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"))
-    leave_unchanged(cases, SHAPE)
+    qlen = tag(QLEN, 3, 0)
+    leave_unchanged((
+        ("stamp csig", frame(tag(ABW, 3, 0)), "no_option"), ("stamp csig", frame(tag(7, 3, 0)), "no_option"),
+        ("stamp csig csig_tpid 0x1234", frame(qlen), "not_tcp"), ("stamp tcp", frame(qlen), "not_tcp"),
+        ("stamp csig", frame(VLAN * 5 + qlen), "not_tcp"), ("stamp csig", frame(qlen)[:17], "not_tcp"),
+        ("stamp csig", frame(), "off"), ("stamp csig", frame(options=request(QLEN)), "off"),
+        ("nostamp", frame(qlen), "off"), ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off")), SHAPE)
     # A port without a rate or with a child cannot compute PD.
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
@@ -219,7 +212,7 @@ def test_push():
     for fill, grows in (1500 - 20 - 32 - 4, 4), (1500 - 20 - 32 - 3, 0):
         sent = frame(options=request(QLEN), payload=bytes(fill))
         expect("length near the MTU", len(port.through(sent)), len(sent) + grows)
-    expect("full", port.stats()["unstamped"]["full"], 1)
+    expect("counter full", port.stats()["unstamped"]["full"], 1)
 
 
 def test_not_ethernet_any_more():

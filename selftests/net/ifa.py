@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """IFA 2.0 as the carrier of requests: kmod/hpcc/carrier/ifa.c, qdisc/stamp/ifa.c."""
 
+import contextlib
 import os
 import struct
 
@@ -11,11 +12,11 @@ from lib.ktap import expect, expect_in, main
 from lib.packet import ACK, CAP_PROBES, FIN, FORWARD, RST, SYN, csum, option, record, with_csum
 from lib.path import MBPS, moved, take_carrier
 from lib.peer import SCALE, Peer, qlen_code
+from lib.routed import nft
 from lib.tcp import set_cc
 
 PROTO = 131
 CAP_IFA = 0x80
-BPS = MBPS * 1000000
 HOP = struct.Struct("!IIHHIIIII")
 
 
@@ -24,7 +25,7 @@ def hop(node, port=1, ns=1000, residence=0, tx=0, qlen=0, lns=1, speed=15, sec=0
 
 
 def wrapped(packet, hops=(), version=2, gns=15, proto=6, flags=4, most=56, limit=7, words=None, behind=b""):
-    """Return an IP packet with TCP, as IFA carries it; its IP header is valid."""
+    """Return an IP packet whose TCP segment is in IFA; its IP header is valid."""
     at = 20 if packet[0] >> 4 == 4 else 40
     stack = b"".join(reversed(hops))
     doff = (packet[at + 12] >> 4) * 4
@@ -58,41 +59,34 @@ GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
 
 def receiver(version=4, **sysctls):
     """Return a peer whose kernel has a link in its table, and has agreed to IFA."""
-    return take_carrier(Switched(version=version, **sysctls), CAP_IFA, (1, 1, BPS), caps=CAP_PROBES)
+    return take_carrier(Switched(version=version, **sysctls), CAP_IFA, (1, 1, MBPS * 1000000), caps=CAP_PROBES)
 
 
 def test_stacks_in():
     """A receiver reads a stack as records and sends an echo; it ignores and counts a stack that it cannot use."""
-    window = ({"flags": ACK | SYN}, {"flags": ACK | FIN}, {"flags": ACK | RST}, {"flags": 0}, {"seq": -100},
-              {"seq": 1 << 24}, {"ack": 1 << 24}, {"ack": -(1 << 24)}, {"tsval": 1})
-    cases = (
-        (GOOD, {}, "ifa_received"),
-        ((), {}, "ifa_received"),                               # no hop wrote
-        ((hop(1), hop(3)), {}, "ifa_unknown_link"),             # B is in no table, and has no code
-        ((hop(1), hop(2, speed=4, lns=2)), {}, "ifa_unknown_link"),     # the unit of the queue is unknown
-        ((hop(1, lns=2), hop(2, speed=4)), {}, "ifa_received"),
-        (GOOD, {"limit": 0}, "ifa_ignored"),                    # a hop may be missing
-        (GOOD, {"most": 16}, "ifa_ignored"),
-        (GOOD, {"most": 8}, "ifa_ignored"),                     # longer than allowed
-        (GOOD, {"words": 8}, "ifa_ignored"),
-        (GOOD, {"words": 24}, "ifa_ignored"),
-        (GOOD, {"behind": b"data"}, "ifa_ignored"),
-        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the checksum covers only the header
-        ((hop(1, ns=10 ** 9),), {}, "ifa_ignored"),
-        ([hop(1)] * 13, {"most": 255, "limit": 9}, "ifa_ignored"),
-        (GOOD, {"opts": b""}, "ifa_ignored"),
-        *((GOOD, how, "window_ignored") for how in window),
-        (GOOD, {"bad_csum": True}, "checksum_ignored"),
-    )
+    def good(*hows):
+        return [(GOOD, how) for how in hows]
+
+    cases = {
+        "ifa_received": (*good({}), ((), {}), ((hop(1, lns=2), hop(2, speed=4)), {})),      # in the second no hop wrote
+        # B is in no table, and has no code; the unit of the queue is unknown
+        "ifa_unknown_link": (((hop(1), hop(3)), {}), ((hop(1), hop(2, speed=4, lns=2)), {})),
+        # A hop may be missing at limit 0; the stack is longer than `most`.
+        "ifa_ignored": (*good({"limit": 0}, {"most": 16}, {"most": 8}, {"words": 8}, {"words": 24}, {"behind": b"data"},
+                              {"opts": b""}),
+                        ((hop(1, ns=10 ** 9),), {}), ([hop(1)] * 13, {"most": 255, "limit": 9})),
+        "window_ignored": good({"flags": ACK | SYN}, {"flags": ACK | FIN}, {"flags": ACK | RST}, {"flags": 0},
+                               {"seq": -100}, {"seq": 1 << 24}, {"ack": 1 << 24}, {"ack": -(1 << 24)}, {"tsval": 1}),
+        "checksum_ignored": good({"payload": b"data"}, {"bad_csum": True})}     # the checksum covers only the header
     for version in 4, 6:
         peer = receiver(version)
-        for hops, how, counter in cases:
+        for counter, (hops, how) in [(counter, case) for counter, group in cases.items() for case in group]:
             peer.read_all()
             before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
             peer.ifa(hops, **how)
             echo = peer.echoes(0.05)
-            expect(f"{counter} of {how}, segments", ((peer.ns.counters() - before).get(counter), peer.ns.snmp("InSegs")),
-                   (1, segs))
+            got = (peer.ns.counters() - before).get(counter), peer.ns.snmp("InSegs")
+            expect(f"{counter} of {how}, segments", got, (1, segs))
             taken = counter == "ifa_received" and bool(hops)
             expect(f"hops echoed of {how}", [[r["hop"] for r in one.records] for one in echo], [[1, 2]] * taken)
             if taken and hops is GOOD:
@@ -120,14 +114,14 @@ def test_not_taken():
     expect("segments", peer.ns.snmp("InSegs"), segs)
 
 
-WALL = "table inet f {\nchain in {\ntype filter hook input priority 0;\n%s\n}\n}\n"
+WALL = "table inet f { chain in { type filter hook input priority 0; %s drop; }; }"
 
 
 def test_filter():
     """IFA does not bypass a filter that drops TCP ports; a filter that drops IFA drops the telemetry as well."""
     for version in 4, 6:
         peer = receiver(version)
-        peer.ns.run("nft", "-f", "-", stdin=WALL % "tcp dport 1-65535 drop;")
+        nft(peer.ns, WALL % "tcp dport 1-65535")
         segs, accepted = peer.ns.snmp("InSegs"), peer.ns.snmp("PassiveOpens")
         for how in ({"flags": SYN, "opts": b""}, {"flags": ACK, "payload": b"hidden"}, {"flags": RST | ACK},
                     {"flags": FIN | ACK}, {}):
@@ -135,11 +129,9 @@ def test_filter():
         peer.read_all(0.05)
         expect("segments, connections", (peer.ns.snmp("InSegs"), peer.ns.snmp("PassiveOpens")), (segs, accepted))
         peer.sock.setblocking(False)
-        try:
+        with contextlib.suppress(BlockingIOError):
             expect("data", peer.sock.recv(100), None)
-        except BlockingIOError:
-            pass
-        peer.ns.run("nft", "-f", "-", stdin=f"delete table inet f\n{WALL % f'meta l4proto {PROTO} drop;'}")
+        nft(peer.ns, f"delete table inet f\n{WALL % f'meta l4proto {PROTO}'}")
         before = peer.ns.counters()
         peer.ifa(GOOD)
         expect("IFA", moved(peer.ns, before, "ifa_"), {})
@@ -150,7 +142,7 @@ def test_ipsec():
     for version in 4, 6:
         peer = receiver(version)
         peer.ifa(GOOD)
-        expect("without a policy", peer.ns.counters()["ifa_received"], 1)
+        expect("ifa_received before the policy", peer.ns.counters()["ifa_received"], 1)
         for proto in "", "proto tcp":
             policy = f"xfrm policy {{}} src {peer.addr} dst {peer.kernel} {proto} dir in "
             peer.ns.ip(policy.format("add") + f"tmpl src {peer.addr} dst {peer.kernel} proto ah mode transport")
@@ -159,11 +151,11 @@ def test_ipsec():
             peer.send(option(FORWARD, [record(1, 100, 100)], SCALE))
             peer.read_all(0.05)
             moved = peer.ns.counters() - before
-            expect(f"IPv{version} {proto}: taken in",
-                   [moved.get(name, 0) for name in ("ifa_received", "forward_received", "policy_ignored")], [0, 0, 2])
+            names = "ifa_received", "forward_received", "policy_ignored"
+            expect(f"IPv{version} {proto}: {names}", [moved.get(name, 0) for name in names], [0, 0, 2])
             peer.ns.ip(policy.format("delete"))
             peer.ifa(GOOD)
-            expect("again", (peer.ns.counters() - before).get("ifa_received"), 1)
+            expect("ifa_received without the policy", (peer.ns.counters() - before).get("ifa_received"), 1)
 
 
 def frame(ip=4, padding=b"", **how):
@@ -186,17 +178,16 @@ def test_port_writes():
             expect("hop", (lns, speed >> 28, out, into, qlen, zero), (1 << 28 | 5 << 8, code, 9, 0, 0, 0))
             expect_in("ns", ns, 0, 10 ** 9 - 1)
             expect_in("residence", residence, 0, 10 ** 9)
-            expect("first hop is below", second[at + 36:at + 68], first[at + 4:at + 36])
+            expect("metadata of the first hop", second[at + 36:at + 68], first[at + 4:at + 36])
             # the bytes of the first frame with its own metadata and the overhead
-            expect_in("txBytes", (HOP.unpack_from(second, at + 4)[6] - tx) % (1 << 32), len(first) + 24 - tick, len(first) + 24 + tick)
+            grown, on_link = (HOP.unpack_from(second, at + 4)[6] - tx) % (1 << 32), len(first) + 24
+            expect_in("txBytes", grown, on_link - tick, on_link + tick)
             for data in first, second:
-                expect("behind", data[-3:], b"pad")
-                expect("IFA header, TCP", data[14 + ip:at], sent[14 + ip:at])
+                expect("IFA header and TCP, padding", (data[14 + ip:at], data[-3:]), (sent[14 + ip:at], b"pad"))
+                length, = struct.unpack_from("!H", data, 16 if version == 4 else 18)
+                expect("IP length", length, len(data) - 3 - (14 if version == 4 else 54))
                 if version == 4:
                     expect("IP checksum", csum(data[14:34]), 0)
-                    expect("IP length", struct.unpack("!H", data[16:18])[0], len(data) - 14 - 3)
-                else:
-                    expect("IP length", struct.unpack("!H", data[18:20])[0], len(data) - 54 - 3)
             expect("stamped", port.stats()["stamped"], 2)
 
 
@@ -232,25 +223,16 @@ def test_port_child():
 
 def test_port_leaves():
     """A frame that the port must not write to leaves unchanged, and is counted by reason."""
-    cases = (
-        ("stamp ifa", {"version": 1}, "no_option"),
-        ("stamp ifa", {"gns": 2}, "no_option"),
-        ("stamp ifa", {"proto": 17}, "no_option"),
-        ("stamp ifa", {"flags": 8}, "no_option"),
-        ("stamp ifa", {"limit": 0}, "full"),
-        ("stamp ifa", {"most": 7}, "full"),
-        ("stamp ifa", {"most": 23, "hops": GOOD}, "full"),
-        ("stamp ifa", {"most": 15, "hops": GOOD}, "malformed"),
-        ("stamp ifa", {"words": 1}, "malformed"),
-        ("stamp ifa", {"behind": bytes(1500 - 20 - 40 - 31)}, "full"),      # more than the MTU
-        ("stamp tcp,int", {}, "not_tcp"),
-        ("nostamp", {}, "off"),
-    )
-    leave_unchanged([(how, frame(**more), why) for how, more, why in cases])
+    longer = {"behind": bytes(1500 - 20 - 40 - 31)}         # more than the MTU
+    cases = {"no_option": ({"version": 1}, {"gns": 2}, {"proto": 17}, {"flags": 8}),
+             "full": ({"limit": 0}, {"most": 7}, {"most": 23, "hops": GOOD}, longer),
+             "malformed": ({"most": 15, "hops": GOOD}, {"words": 1})}
+    leave_unchanged([("stamp ifa", frame(**how), why) for why, hows in cases.items() for how in hows] +
+                    [("stamp tcp,int", frame(), "not_tcp"), ("nostamp", frame(), "off")])
     fits = frame(behind=bytes(1500 - 20 - 40 - 32))
-    expect("to the MTU", len(FramePort("stamp ifa").through(fits)), 1514)
+    expect("length of a packet that grows to the MTU", len(FramePort("stamp ifa").through(fits)), 1514)
     got = FramePort("stamp ifa").through(frame(limit=255))
-    expect("a limit that nobody counts down", got[14 + 20 + 36 + 2], 255)
+    expect("hop limit 255, which means no limit", got[14 + 20 + 36 + 2], 255)
 
 
 def test_captures():

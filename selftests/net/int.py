@@ -5,7 +5,6 @@
 import itertools
 import socket
 import struct
-import tempfile
 import time
 
 from lib import tshark
@@ -18,6 +17,7 @@ from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_PROBES, FORWARD, Segment, option, packet_socket
 from lib.path import MBPS, carrier_path, falls_back, moved, set_links, take_carrier
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
+from lib.routed import sysfs
 from lib.tcp import pattern, set_cc, transfer
 
 CAP_INT = 0x40
@@ -35,8 +35,7 @@ def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=No
     """Return shim, header, and the metadata of hops in the order of the path."""
     body = b"".join(reversed(hops))
     return struct.pack("!BBBBBBBBHHHH", kind << 4, 3 + len(body) // 4 if length is None else length,
-                       0, dscp << 2, version << 4 | flags, 0, words, left, bitmap, domain, 0, 0) + \
-        body + behind
+                       0, dscp << 2, version << 4 | flags, 0, words, left, bitmap, domain, 0, 0) + body + behind
 
 
 def hop(node, port=1, ts=1000, qlen=0, util=0):
@@ -55,35 +54,27 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 
 
 def receiver(version=4, of=Switched, **sysctls):
-    """Return a peer whose kernel has a table of two links, and has agreed to INT. The second link counts cells of 5
-    bytes.
-    """
-    peer = of(version=version, **sysctls)
-    return take_carrier(peer, CAP_INT, (1, 1, BPS), (2, 1, BPS, 5), caps=CAP_PROBES)
+    """Return a peer whose kernel agreed to INT and knows two links; the second link counts cells of 5 bytes."""
+    return take_carrier(of(version=version, **sysctls), CAP_INT, (1, 1, BPS), (2, 1, BPS, 5), caps=CAP_PROBES)
 
 
 def test_stacks_in():
-    """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes that are no stack,
-    or contain a wrong length, are old data to TCP, and TCP answers them. The socket gets no bytes of stacks or old
-    data.
-    """
+    """A receiver reads a stack as records, or ignores and counts it. The socket gets no bytes of stacks."""
+    # Bytes that are no stack, or contain a wrong length, are old data to TCP, and TCP answers them.
     cases = {
         "int_received": (
-            stack(GOOD), stack(GOOD, left=0), stack(GOOD, dscp=46),
-            stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS))),
-            stack()),                                           # no hop wrote
+            stack(), stack(GOOD), stack(GOOD, left=0), stack(GOOD, dscp=46),        # in stack() no hop wrote
+            stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS)))),
         "old data": (
-            stack(GOOD, kind=2), stack(GOOD, version=1), stack(GOOD, domain=1),
             stack(GOOD, length=9),                              # more data follow
-            stack(GOOD, length=16), stack(GOOD, length=255), stack(GOOD, length=2), stack(GOOD, words=5),
-            stack(GOOD, words=0), stack(GOOD, bitmap=0xd700), stack(GOOD, behind=b"data"), stack()[:15], b"x",
-            bytes(BACK - 1)),
+            stack(GOOD, kind=2), stack(GOOD, version=1), stack(GOOD, domain=1), stack(GOOD, length=16),
+            stack(GOOD, length=255), stack(GOOD, length=2), stack(GOOD, words=5), stack(GOOD, words=0),
+            stack(GOOD, bitmap=0xd700), stack(GOOD, behind=b"data"), stack()[:15], b"x", bytes(BACK - 1)),
         "int_ignored": (
             stack(GOOD, flags=4), stack(GOOD, flags=2), stack(GOOD, flags=8),
             stack((bytes(20),), bitmap=0xd400, words=5), stack((hop(1), hop(0xffffffff))),
             stack((hop(1), hop(2, port=0xffff))), stack((hop(1), hop(2, util=ONE + 1))), stack([hop(1)] * 13)),
-        "int_unknown_link": (stack((hop(1), hop(3))), stack((hop(1), hop(1 << 24 | 2)))),
-    }
+        "int_unknown_link": (stack((hop(1), hop(3))), stack((hop(1), hop(1 << 24 | 2))))}
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", b"data that came before" * 100)
@@ -93,8 +84,9 @@ def test_stacks_in():
             before, dup = peer.ns.counters(), peer.ns.snmp("TcpExtTCPDSACKOldSent")
             peer.int(behind, dscp=dscp)
             old = counter == "old data"
-            expect(f"{counter} of {behind.hex()}", moved(peer.ns, before, "int_"), {"int_ignored" if old else counter: 1})
-            expect(f"{behind.hex()} taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup + old)
+            want = "int_ignored" if old else counter
+            expect(f"counters after {behind.hex()}", moved(peer.ns, before, "int_"), {want: 1})
+            expect(f"DSACKs for {behind.hex()}", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup + old)
             if counter != "int_received" or len(behind) == 16:
                 expect("echo", peer.echoes(0.02), [])
                 continue
@@ -120,8 +112,8 @@ def test_not_taken():
     expect("data", len(peer.sock.recv(4000)), 3000)
     for how in {"back": BACK + (1 << 28)}, {"back": BACK - 3000}, {"back": BACK, "opts": b""}, {"bad_csum": True}:
         peer.int(whole, **how)
-    peer.raw(ACK, peer.seq - BACK, peer.acked - (1 << 30), peer.stamp() + option(FORWARD, (), SCALE),
-             whole, ecn=DSCP << 2)
+    request = peer.stamp() + option(FORWARD, (), SCALE)
+    peer.raw(ACK, peer.seq - BACK, peer.acked - (1 << 30), request, whole, ecn=DSCP << 2)
     counters = peer.ns.counters() - before
     expect("ignored", (counters["window_ignored"] > 0, counters["checksum_ignored"]), (True, 1))
     set_cc(peer.sock, "reno")
@@ -144,7 +136,7 @@ def test_late_window():
         peer.tsval -= 1                                 # both segments are of the same clock tick
         peer.window = 0
         peer.int(stack(GOOD), back=BACK + 1000)
-        expect("tick, INT", (peer.tsval, peer.ns.counters()["int_received"]), (stamp, 1))
+        expect("timestamp, int_received", (peer.tsval, peer.ns.counters()["int_received"]), (stamp, 1))
         peer.read_all()
         peer.sock.send(b"x" * 700)
         expect("data", sent(), [b"x" * 700])
@@ -177,7 +169,7 @@ def test_behind_the_backlog():
         got = owner.release()
         acks = [seg.ack for seg in peer.read_all(0.1)]
         expect("INT, last ACK", (peer.ns.counters()["int_received"], acks[-1]), (3, peer.seq))
-        expect_in(f"ACKs of the same of {acks}", max(map(acks.count, acks)), 1, 1)
+        expect_in(f"equal ACKs of {acks}", max(map(acks.count, acks)), 1, 1)
         expect("data", got + len(peer.sock.recv(10000)), 1000 + 4 * 1448)
 
 
@@ -200,17 +192,13 @@ class Joined(Switched):
 
     def __init__(self, **how):
         super().__init__(**how)
-        self.ns.run("sh", "-c", "mkdir -p $0 && mount -t sysfs none $0 && "
-                    "echo 1000000 > $0/class/net/tun0/gro_flush_timeout; umount $0",
-                    f"{tempfile.gettempdir()}/int-sysfs")
+        sysfs(self.ns, "tun0/gro_flush_timeout", 1000000)
 
 
 def test_joined():
-    """GRO merges probes whose numbers differ by the length of their stacks: the merged probes count as one probe,
-    and not as data.
-    """
+    """GRO merges probes whose numbers differ by the length of their stacks: they count as one probe, not as data."""
     if not virtual_time():
-        print("# SKIP only a clock that stands still joins them surely")
+        print("# SKIP GRO is sure to merge them only if the clock stands still")
         return
     whole = stack(GOOD)
     for version, nr in itertools.product((4, 6), (2, 3, 16)):
@@ -225,8 +213,8 @@ def test_joined():
             peer.int(whole, back=BACK + (nr - i) * len(whole))
         time.sleep(0.01)
         found = moved(peer.ns, before, "int_"), [[r["hop"] for r in echo.records] for echo in peer.echoes()]
-        expect(f"{nr} joined", found, ({"int_received": 1}, [[1, 2]]))
-        expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
+        expect(f"counters, echoes of {nr} merged probes", found, ({"int_received": 1}, [[1, 2]]))
+        expect("DSACKs", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
         peer.send(b"", b"end")
         time.sleep(0.01)
         expect("data", peer.sock.recv(1000), b"dataend")
@@ -238,10 +226,6 @@ def test_without_name():
     path.change(1, "hpcc identify off")
     falls_back(path, "int", "ignored")
     expect_in("off", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1 << 30)
-
-
-def dropped(packet):
-    return []
 
 
 def bleached(packet):
@@ -259,10 +243,6 @@ def stripped(packet):
     return bleached(packet)
 
 
-def twice(packet):
-    return [packet, packet]
-
-
 def garbled(packet):
     """Replace INT with as many other bytes as its length field can express."""
     packet.payload = packet.payload[:1] + b"\xff" * 1023
@@ -270,16 +250,15 @@ def garbled(packet):
 
 
 def test_middleboxes():
-    """The data arrive after any change of INT by a middlebox; if no readable INT arrives, the TCP option replaces
-    INT.
-    """
-    for version, become, taken in ((4, dropped, False), (4, bleached, True), (6, bleached, True),
-                                   (4, stripped, False), (6, stripped, False), (4, twice, True),
-                                   (6, garbled, False)):
-        def change(packet, become=become):
+    """A middlebox changes INT: the data arrive, and if no readable INT arrives, the TCP option replaces INT."""
+    for what, version, becomes, taken in (
+            ("dropped", 4, lambda packet: [], False), ("sent twice", 4, lambda packet: [packet, packet], True),
+            ("bleached", 4, bleached, True), ("bleached", 6, bleached, True),
+            ("stripped", 4, stripped, False), ("stripped", 6, stripped, False), ("garbled", 6, garbled, False)):
+        def change(packet, becomes=becomes):
             marked = (packet.head[15] if packet.version == 4 else
                       struct.unpack_from("!H", packet.head, 14)[0] >> 4 & 0xff) >> 2 == DSCP
-            return become(packet) if marked else [packet]
+            return becomes(packet) if marked else [packet]
         path = BoxPath(version, change=change, carrier=2)
         path.change(1, f"{STAMP} 20us node 1 port 2 stamp tcp,int")
         for ns in path.hosts:
@@ -287,12 +266,11 @@ def test_middleboxes():
         client, server = path.connect()
         for i in range(6):
             transfer((client, server, pattern(200000, i)), (server, client, pattern(20000, i)))
-        what = f"IPv{version} {become.__name__}"
+        what = f"IPv{version} {what}"
         a, b = path.a.counters(), path.b.counters()
-        expect(f"{what}: taken, stopped", (b["int_received"] > 0, a["int_stopped"]), (taken, int(not taken)))
+        expect(f"{what}: received, stopped", (b["int_received"] > 0, a["int_stopped"]), (taken, int(not taken)))
         expect_in(f"{what}: sent", a["int_sent"], 1, 100000)
-        expect(f"{what}: checksums", path.b.snmp("InCsumErrors"), 0)
-        expect(f"{what}: mode", path.a.flow()["mode"], "telemetry")
+        expect(f"{what}: InCsumErrors, mode", (path.b.snmp("InCsumErrors"), path.a.flow()["mode"]), (0, "telemetry"))
 
 
 def frame(behind, version=4, dscp=DSCP, padding=b"", mtu_fill=0, **how):
@@ -315,22 +293,17 @@ def test_port_writes():
             node, into, out, qlen, ts, util = HOP.unpack_from(first, at + 16)
             expect("hop", (node, into, out, qlen), (5, 0xffff, 9, 0))
             expect_in("utilization", util, 0, ONE)
-            expect("first hop is below", second[at + 40:at + 64], first[at + 16:at + 40])
-            later = HOP.unpack_from(second, at + 16)
-            expect_in("time", later[4] - ts, (len(first) + 24) * 8, 10 ** 9)
-            # the time that the link spent on the first frame, with its metadata, as a share of the
-            # time between both frames
-            busy = (len(first) + 24) * 8
-            expect_in("utilization", later[5], busy * ONE // (later[4] - ts) - ONE // 10 ** 6 - 2,
-                      busy * ONE // (later[4] - ts) + ONE // 10 ** 6 + 2)
+            expect("metadata of the first hop", second[at + 40:at + 64], first[at + 16:at + 40])
+            later, busy = HOP.unpack_from(second, at + 16), (len(first) + 24) * 8
+            expect_in("time", later[4] - ts, busy, 10 ** 9)
+            # the time that the link spent on the first frame, with its metadata, as a share of the time between both
+            share = busy * ONE // (later[4] - ts)
+            expect_in("utilization", later[5], share - ONE // 10 ** 6 - 2, share + ONE // 10 ** 6 + 2)
             for data in first, second:
                 seg = Segment(data[14:-3])
-                expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (right, True))
-                expect("behind", data[-3:], b"pad")
-                expect("TCP", (data[at - 32:at - 16], data[at - 14:at]),
-                       (sent[at - 32:at - 16], sent[at - 14:at]))
-                expect("header", data[at + 2:at + 7] + data[at + 8:at + 16],
-                       sent[at + 2:at + 7] + sent[at + 8:at + 16])
+                expect("checksums, padding", (seg.csum_ok, seg.ip_csum_ok, data[-3:]), (right, True, b"pad"))
+                for low, high in (-32, -16), (-14, 0), (2, 7), (8, 16):
+                    expect(f"bytes {low} to {high} of INT", data[at + low:at + high], sent[at + low:at + high])
         expect("stamped", port.stats()["stamped"], 4)
 
 
@@ -353,7 +326,7 @@ def test_utilization_outlasts_changes():
         # The utilization of the last whole window stays valid for 1 ms.
         port.pair.c.run(*change.split())
         util = HOP.unpack_from(port.through(frame(stack())), at)[5]
-        expect(f"{change}: known", util > 0, "rate" not in change)
+        expect(f"{change}: utilization is known", util > 0, "rate" not in change)
 
 
 def test_port_other_instructions():
@@ -361,24 +334,6 @@ def test_port_other_instructions():
     port = FramePort("stamp int")
     got = port.through(frame(stack(bitmap=0xa0c1, words=5)))[14 + 52:]
     expect("hop", (got[16:20], got[20:]), (b"\0\0\0\x05", b"\xff" * 16))
-
-
-def longest_packet():
-    """Even if the MTU allows more, a packet does not become longer than its header can state."""
-    ns = Netns()
-    ns.ip("link set lo up")
-    ns.tc(f"qdisc add dev lo root {STAMP} 20us limit 1mb node 5 port 9 stamp int")
-    sock = packet_socket(ns, "lo")
-    sock.settimeout(2)
-    for length, grown in (65511, 24), (65512, 0):
-        sent = frame(stack(), mtu_fill=length - 52 - 16)
-        sock.send(sent)
-        while True:
-            got, how = sock.recvfrom(70000)
-            if how[2] != socket.PACKET_OUTGOING and got[:12] == sent[:12]:
-                break
-        expect("length, as it says", (len(got) - 14, struct.unpack_from("!H", got, 16)[0]), (length + grown,) * 2)
-        expect("flags, checksum", (got[14 + 52 + 4], Segment(got[14:]).csum_ok), (0x20 if grown else 0x22, True))
 
 
 def full_port(what, sent, flag, at, reason):
@@ -402,20 +357,32 @@ def test_port_leaves():
         ("stamp int", frame(stack(), dscp=24), "off"),
         ("stamp int int_dscp 24", frame(stack()), "off"),
         ("stamp tcp", frame(stack()), "no_option"),
-        ("nostamp", frame(stack()), "off"),
-    )
+        ("nostamp", frame(stack()), "off"))
     leave_unchanged(cases)
     # no hop is left; the MTU is too small; the length exceeds the shim's field
     for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), (stack([hop(1)] * 42), 0, 4):
         for version, head in (4, 20), (6, 40):
             sent = frame(behind, version, mtu_fill=fill and fill - (head - 20))
             full_port("", sent, flag, 14 + head + 32, "full")
-    longest_packet()
+    # Even if the MTU allows more, a packet does not become longer than its header can state.
+    ns = Netns()
+    ns.tc(f"qdisc add dev lo root {STAMP} 20us limit 1mb node 5 port 9 stamp int")
+    sock = packet_socket(ns, "lo")
+    sock.settimeout(2)
+    for length, grown in (65511, 24), (65512, 0):
+        sent = frame(stack(), mtu_fill=length - 52 - 16)
+        sock.send(sent)
+        while True:
+            got, how = sock.recvfrom(70000)
+            if how[2] != socket.PACKET_OUTGOING and got[:12] == sent[:12]:
+                break
+        expect("length, in the header", (len(got) - 14, struct.unpack_from("!H", got, 16)[0]), (length + grown,) * 2)
+        expect("flags, checksum", (got[14 + 52 + 4], Segment(got[14:]).csum_ok), (0x20 if grown else 0x22, True))
     # A port with identify off writes no metadata.
     for behind, flag in (stack(), 2), (stack(left=0), 4):
         full_port(" identify off", frame(behind), flag, 14 + 20 + 32, "off")
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
-    expect("to the MTU", len(FramePort("stamp int").through(fits)), 1514)
+    expect("length of a packet that grows to the MTU", len(FramePort("stamp int").through(fits)), 1514)
 
 
 def test_port_of_a_vrf():
@@ -429,7 +396,7 @@ def test_port_of_a_vrf():
         ends[0].send(frame(stack(), mtu_fill=length - 52 - 16))
         while (got := ends[1].recv(4096))[23:24] != b"\x06":
             pass
-        expect(f"{length} bytes: what left", got[34:], frame(stack(flags=2), mtu_fill=length - 52 - 16)[34:])
+        expect(f"packet of {length} bytes", got[34:], frame(stack(flags=2), mtu_fill=length - 52 - 16)[34:])
 
 
 def test_captures():

@@ -11,11 +11,10 @@ import time
 from lib import tshark
 from lib.frameport import ENDS, FramePort, ethernet, leave_unchanged
 from lib.genl import Family, Refused
-from lib.kernel import virtual_time
+from lib.kernel import meminfo_kb, virtual_time
 from lib.ktap import Skip, expect, expect_in, main
-from lib.net import Pair
-from lib.packet import (ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, data_segments,
-                        option, syn_option)
+from lib.net import Pair, joined
+from lib.packet import (ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, data_segments, option, syn_option)
 from lib.path import (MBPS, carrier_path, delete_links, get_links, link, mode_hops, moved, set_links,
                       take_carrier, utilization)
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
@@ -81,7 +80,7 @@ def refused(ns, what, number, says, command="link-set", **values):
         expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], says))
         expect(f"links after {what}", get_links(ns), before)
         return
-    raise AssertionError(f"{what}: taken")
+    raise AssertionError(f"{what}: accepted")
 
 
 def test_links_table():
@@ -107,13 +106,11 @@ def test_links_refused():
     set_links(ns, (1, 2, BPS), (3, 4, BPS, 5))
     out, lacks = "integer out of range", "a link needs node, port and, unless it is deleted, rate"
     for what, number, says, bad in (
-            ("node", errno.ERANGE, out, link((1 << 24) - 1, 1, BPS)), ("port", errno.ERANGE, out, link(1, 65535, BPS)),
-            ("port of 32 bits", errno.ERANGE, out, link(1, (1 << 32) - 1, BPS)),
-            ("low rate", errno.ERANGE, out, link(1, 1, 999)), ("high rate", errno.ERANGE, out, link(1, 1, 10**13 + 1)),
-            ("no rate", errno.ERANGE, out, link(1, 1, 0)), ("no unit", errno.ERANGE, out, link(1, 1, BPS, 0)),
-            ("large unit", errno.ERANGE, out, link(1, 1, BPS, 65536)),
-            ("without a rate", errno.EINVAL, lacks, link(1, 1)), ("without a port", errno.EINVAL, lacks, {"node": 1, "rate": BPS}),
-            ("nothing", errno.EINVAL, lacks, {}),
+            *((f"out of range: {bad}", errno.ERANGE, out, link(*bad)) for bad in (
+                ((1 << 24) - 1, 1, BPS), (1, 65535, BPS), (1, (1 << 32) - 1, BPS), (1, 1, 999), (1, 1, 10**13 + 1),
+                (1, 1, 0), (1, 1, BPS, 0), (1, 1, BPS, 65536))),
+            ("without a rate", errno.EINVAL, lacks, link(1, 1)), ("nothing", errno.EINVAL, lacks, {}),
+            ("without a port", errno.EINVAL, lacks, {"node": 1, "rate": BPS}),
             ("a short rate", errno.EINVAL, "invalid attribute length", link(1, 1, bytes(4))),
             ("twice", errno.EINVAL, "the request contains an entry twice", link(9, 9, 2 * BPS))):
         for links in [link(8, 1, BPS), link(9, 9, BPS), bad], [bad, link(9, 9, BPS)]:
@@ -135,10 +132,10 @@ def test_links_refused():
         try:
             family.request("link-set", family.encode("table", {"link": [link(5, 5, BPS)]}) + body, NLM_F_ACK)
         except Refused as error:
-            expect(f"{body.hex()} is refused", error.number in (errno.EINVAL, errno.ERANGE), True)
-            expect("a reason", error.message != "", True)
+            expect(f"{body.hex()}: error, reason", (error.number in (errno.EINVAL, errno.ERANGE), error.message != ""),
+                   (True, True))
             continue
-        raise AssertionError(f"taken: {body.hex()}")
+        raise AssertionError(f"accepted: {body.hex()}")
     expect("links", get_links(ns), [(1, 2, BPS, 1), (3, 4, BPS, 5)])
 
 
@@ -147,26 +144,22 @@ def test_links_full():
     ns = Pair(6).c
     ns.hpcc().sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)       # SO_SNDBUFFORCE
     links = [(node << 8, 7 * node % 65535, BPS) for node in range(65000)]
-    before = memory()
+    kinds = "Slab", "VmallocUsed"
+    before = meminfo_kb(*kinds)
     set_links(ns, *links)
-    print(f"# {memory() - before} KB of memory")
+    used = meminfo_kb(*kinds) - before
+    print(f"# {used} KB of memory")
     if not os.path.exists("/sys/kernel/debug/kmemleak"):
-        expect_in("KB of memory", memory() - before, 900, 1200)
-    for one, more in (1, []), (0, [(5 << 8, 35, 10 * BPS)]):
-        refused(ns, "one more", errno.ENOSPC, "the table is full", link=[link(1, one, BPS), *[link(*it) for it in more]])
-    refused(ns, "more than a table can have", errno.ENOSPC, "the request has more entries than a table may have", replace=True,
+        expect_in("KB of memory", used, 900, 1200)
+    for one in [link(1, 1, BPS)], [link(1, 0, BPS), link(5 << 8, 35, 10 * BPS)]:
+        refused(ns, "another link", errno.ENOSPC, "the table is full", link=one)
+    refused(ns, "too many links", errno.ENOSPC, "the request has more entries than a table may have", replace=True,
             link=[link(*one) for one in [*links, (1, 1, BPS)]])
     set_links(ns, (5 << 8, 35, 25000000000))
     delete_links(ns, (6 << 8, 42))
     set_links(ns, (1, 1, BPS))
     expect("links", get_links(ns), [(0, 0, BPS, 1), (1, 1, BPS, 1), *[(*one, 1) for one in links[1:5]],
                                 (5 << 8, 35, 25000000000, 1), *[(*one, 1) for one in links[7:]]])
-
-
-def memory():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        lines = dict(line.split(":") for line in file)
-    return sum(int(lines[name].split()[0]) for name in ("Slab", "VmallocUsed"))
 
 
 def test_links_read_while_they_change():
@@ -182,9 +175,9 @@ def test_links_read_while_they_change():
         for command, links in how.items():
             family.set(command, link=[link(*one) for one in links])
         parts += 1
-    expect_in("parts", parts, 3, 1000)
-    expect("in order, each once", found, sorted(set(found)))
-    expect("those that stay", [one for one in found if not one[0] % 2], staying)
+    expect_in("parts of the answer", parts, 3, 1000)
+    expect("links without repetition, in order", found, sorted(set(found)))
+    expect("links that stay", [one for one in found if not one[0] % 2], staying)
 
 
 def test_no_trace_without_request():
@@ -204,8 +197,7 @@ def test_no_trace_without_request():
 
 def test_names():
     """Links report their identities: an IDENTIFY has its own slots, and gets no trace."""
-    path = carrier_path("ioam")
-    client, server = path.connect()
+    path, client, server = joined(carrier_path("ioam"))
     path.a.ask()
     for i in range(3):
         transfer((client, server, pattern(400000, i)))
@@ -215,22 +207,20 @@ def test_names():
 
 def test_carriers_in_turn():
     """While a socket has extension headers requests use TCP; counters of traces and options are not compared."""
-    path = carrier_path("ioam")
-    client, server = path.connect()
+    path, client, server = joined(carrier_path("ioam"))
     transfer((client, server, pattern(400000)))
     for i in range(10):
         client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, DST_OPTS if i % 2 else b"")
         transfer((client, server, pattern(40000, i)))
     counters = path.a.counters()
-    expect_in("by TCP", counters["forward_sent"] - counters["ioam_sent"], 5, 1000)
+    expect_in("requests in the TCP option", counters["forward_sent"] - counters["ioam_sent"], 5, 1000)
     expect("stopped, mode, hops", (counters["ioam_stopped"], mode_hops(path.a)), (0, ("telemetry", 2)))
     path.no_errors()
 
 
 def test_mtu_shrinks():
     """The MTU shrinks during the connection: requests keep their traces, and no packet is too long."""
-    path = carrier_path("ioam")
-    client, server = path.connect()
+    path, client, server = joined(carrier_path("ioam"))
     transfer((client, server, pattern(400000)))
     for ns, dev in (path.a, "right"), (path.b, "left"):
         ns.ip(f"link set {dev} mtu 1400")
@@ -238,13 +228,13 @@ def test_mtu_shrinks():
     transfer((client, server, pattern(400000)), (server, client, pattern(50000, 3)))
     moved = path.a.counters() - before
     expect_in("traces", moved["ioam_sent"], 10, 1000)
-    expect("requests without", moved["forward_sent"] - moved["ioam_sent"], 0)
+    expect("requests without a trace", moved["forward_sent"] - moved["ioam_sent"], 0)
     path.no_errors()
 
 
 def test_mixed_path():
     """Some hops write into the trace, others into the TCP option: W follows the slowest link, of either kind."""
-    for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), ("tcp", "tcp", "tcp", "tcp", "ioam"):
+    for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), (*("tcp",) * 4, "ioam"):
         for slow in range(len(stamps)):
             path = carrier_path("ioam", switches=len(stamps))
             for number, stamp in enumerate(stamps, 1):
@@ -286,8 +276,7 @@ def lose(path, client, server, for_s):
 def test_one_timeout():
     """After a short or long loss of all packets traces are sent again, also if switches write only traces."""
     for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
-        path = carrier_path("ioam", stamp=stamp)
-        ends = path.connect()
+        path, *ends = joined(carrier_path("ioam", stamp=stamp))
         for i in range(3):
             transfer((*ends, pattern(400000, i)))
             lose(path, *ends, for_s)
@@ -330,13 +319,13 @@ def test_traces_in():
 
 
 def test_mixed_in():
-    """A packet has a trace and records: the hops of the option are first, then the nodes. A trace of another namespace
-    or type belongs to another user, so the receiver uses the records. If a trace of our namespace and type cannot be
-    used, the receiver also ignores the records.
-    """
+    """A packet has a trace and records: the hops of the option are first, then the nodes of the trace."""
+    # A trace of another namespace or type belongs to another user, so the receiver uses the records. If a trace of our
+    # namespace and type cannot be used, the receiver also ignores the records.
     peer = receiver()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
     both = trace((node(1), node(2)))
+    # header, number of records, hops of the option, counter, hops echoed
     cases = (
         (both, 2, 2, "ioam_received", [1, 2, 3, 4]),
         (both, 1, 1, "ioam_received", [1, 2, 3]),
@@ -350,8 +339,7 @@ def test_mixed_in():
         (trace(namespace=1), 2, 2, "ioam_ignored", [1, 2]),
         (trace(kind=0xd20000, words=4), 2, 2, "ioam_ignored", [1, 2]),
         (b"\x06\x01\x01\0\x31\x04\0\0\0\0\x01\x04\0\0\0\0", 2, 2, "ioam_ignored", [1, 2]),      # too short for a trace
-        (DST_OPTS_HOP, 2, 2, None, [1, 2]),
-    )
+        (DST_OPTS_HOP, 2, 2, None, [1, 2]))
     for peer.header, records, hops, counter, echoed in cases:
         before = peer.ns.counters()
         peer.send(option(FORWARD, [link.step(5000).raw() for link in links[:records]], SCALE, hops=hops), b"x")
@@ -364,20 +352,19 @@ def test_mixed_in():
             segs = peer.read_all(0.05)
             peer.acked = ([seg.seq + len(seg.payload) for seg in segs if seg.payload] or [peer.acked])[-1] & 0xffffffff
             peer.send(b"")
-            for seg in segs + peer.read_all(0.05):
-                if seg.telemetry(ECHO):
-                    expect("hops of the path", seg.telemetry(ECHO).hops, hops + 2 * (counter == "ioam_received"))
-                    found |= {record["hop"] for record in seg.telemetry(ECHO).records}
+            for echo in filter(None, (seg.telemetry(ECHO) for seg in segs + peer.read_all(0.05))):
+                expect("hops of the path", echo.hops, hops + 2 * (counter == "ioam_received"))
+                found |= {record["hop"] for record in echo.records}
         if echoed is not None:
-            expect(f"echoed of {what}", sorted(found), echoed)
+            expect(f"hops echoed of {what}", sorted(found), echoed)
     expect("data", peer.sock.recv(1000), b"x" * len(cases))
 
 
 def test_mixed_without_N():
     """If a request has hops of both kinds, the receiver cannot determine the last hop, and reports no N."""
     peer, link = receiver(caps=CAP_REPORT), Link()
-    nodes = trace((node(1), node(2)))
-    for peer.header, hops, echoed in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
+    for with_trace, hops, echoed in (1, 0, True), (1, 1, False), (0, 1, False), (1, 0, True), (0, 1, True):
+        peer.header = trace((node(1), node(2))) * with_trace
         found = []
         for _ in range(4):
             peer.send(option(FORWARD, [link.step(5000).raw()] if hops else (), SCALE, hops=hops), b"x")
@@ -399,7 +386,7 @@ def test_link_away():
     for _ in range(4):
         expect("tag of a shorter path", tags(node(1)), {1: first[1]})
     last = tags(node(1), node(2))
-    expect("the first link, the second one has another tag", (last[1], last[2] != first[2]), (first[1], True))
+    expect("tag of the first link, the second link has a new tag", (last[1], last[2] != first[2]), (first[1], True))
 
 
 def frame(header, hop_limit=64, tcp=None):
@@ -415,13 +402,13 @@ def test_port_writes():
     first = port.through(sent)
     second = port.through(first)
     at = 14 + 40 + 4 + 4
-    expect("left", [struct.unpack_from("!H", data, at + 2)[0] & 0x7f for data in (first, second)], [10, 5])
+    expect("RemainingLen", [struct.unpack_from("!H", data, at + 2)[0] & 0x7f for data in (first, second)], [10, 5])
     written = first[at + 48:at + 68]
     hop, interfaces, fraction, qlen, _ = struct.unpack("!IIIII", written)
     expect("node", (hop, interfaces, qlen), (17 << 24 | 5, 0xffff0009, 0))
     expect_in("fraction", fraction, 0, 999999999)
-    expect("first node stays", second[at + 48:at + 68], written)
-    expect("the rest", *(data[:at + 3] + data[at + 4:at + 48] + data[at + 68:] for data in (first, sent)))
+    expect("data of the first node", second[at + 48:at + 68], written)
+    expect("other bytes", *(data[:at + 3] + data[at + 4:at + 48] + data[at + 68:] for data in (first, sent)))
     (ts, tx), (ts_2, tx_2) = (struct.unpack_from("!I4xI", second, where + 8) for where in (at + 48, at + 28))
     # one packet of this length with 24 bytes of overhead, apart from rounding
     expect_in("tx_bytes", (tx_2 - tx) % (1 << 32), len(first) + 23, len(first) + 25)
@@ -430,20 +417,13 @@ def test_port_writes():
 
 def test_port_leaves():
     """A trace that the port must not fill leaves unchanged, and is counted by reason."""
-    cases = (
-        ("stamp ioam", trace(namespace=5), "no_option"),
-        ("stamp ioam", trace(kind=0xd20802), "no_option"),
-        ("stamp ioam", trace(left=11), "malformed"),
-        ("stamp ioam", trace(words=4, left=8), "malformed"),
-        ("stamp ioam", trace(flags=8), "full"),
-        ("stamp ioam", trace(length=200), "off"),
-        ("stamp ioam", trace(length=3), "off"),
-        ("stamp ioam identify off", trace(namespace=5), "off"),
-        ("stamp ioam identify off", trace(kind=0xd20000, words=4), "off"),
-        ("stamp tcp", trace(), "not_tcp"),
-        ("nostamp", trace(), "off"),
-    )
-    leave_unchanged([(how, frame(header), why) for how, header, why in cases], version=6)
+    for how, why, *headers in (
+            ("stamp ioam", "no_option", trace(namespace=5), trace(kind=0xd20802)),
+            ("stamp ioam", "malformed", trace(left=11), trace(words=4, left=8)),
+            ("stamp ioam", "full", trace(flags=8)), ("stamp ioam", "off", trace(length=200), trace(length=3)),
+            ("stamp ioam identify off", "off", trace(namespace=5), trace(kind=0xd20000, words=4)),
+            ("stamp tcp", "not_tcp", trace()), ("nostamp", "off", trace())):
+        leave_unchanged([(how, frame(header), why) for header in headers], version=6)
     port = FramePort("stamp ioam", version=6)
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
@@ -456,16 +436,14 @@ def segment(*slots, hops=0):
 
 
 def test_port_without_name():
-    """A port with identify off writes into the TCP option, or without this option sets the overflow flag
-    of the trace.
-    """
+    """A port with identify off writes into the TCP option, or without an option sets the overflow flag of the trace."""
     tcp = 14 + 40 + len(trace())
     port = FramePort("stamp tcp,ioam identify off", version=6)
     sent = frame(trace(), tcp=segment(bytes(8)))
     got = port.through(sent)
     expect("trace", got[:tcp], sent[:tcp])
-    expect("hops of the option, of its record", (got[tcp + 23] >> 4, got[tcp + 24] >> 4), (1, 1))
-    expect("stamped", port.stats()["stamped"], 1)
+    expect("hops of the option, hop of its record, stamped",
+           (got[tcp + 23] >> 4, got[tcp + 24] >> 4, port.stats()["stamped"]), (1, 1, 1))
     for how, header, rest in (("ioam", trace(), segment(bytes(8))), ("tcp,ioam", trace(), None)):
         port = FramePort(f"stamp {how} identify off", version=6)
         sent = frame(header, tcp=rest)
@@ -499,14 +477,13 @@ def test_port_foreign():
                             (trace(kind=0xd20000, words=4), True), (trace(kind=0xfffffc, words=25, room=1), True)):
         sent = frame(header, tcp=tcp)
         got = port.through(sent)
-        expect(f"beside {header.hex()}: trace is unchanged, hops of the option, record",
-               (got[:-len(tcp)] == sent[:-len(tcp)], got[-9] >> 4, got[-8:] != bytes(8)), (foreign, int(foreign), foreign))
+        found = got[:-len(tcp)] == sent[:-len(tcp)], got[-9] >> 4, got[-8:] != bytes(8)
+        expect(f"{header.hex()}: trace unchanged, hops of the option, record", found, (foreign, int(foreign), foreign))
 
 
 def test_kernel_node():
-    """A router's kernel also writes node data into traces. This data has no tx_bytes, and its timestamp is the time of
-    receipt. So the receiver ignores such traces, and the connection changes to the TCP option.
-    """
+    """A router's kernel also writes node data into traces: the receiver ignores them, and TCP options replace them."""
+    # This data has no tx_bytes, and its timestamp is the time of receipt.
     path = Routed(6, 1, carrier=1)
     router = path.switches[0]
     for port, dev in enumerate(("left", "right"), 1):
@@ -515,7 +492,7 @@ def test_kernel_node():
         set_links(ns, (1, 1, 500000000), (1, 2, 500000000))
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
-    expect("without", (path.a.flow()["hops"], path.b.counters()["ioam_ignored"]), (1, 0))
+    expect("hops, ioam_ignored", (path.a.flow()["hops"], path.b.counters()["ioam_ignored"]), (1, 0))
     try:
         router.run("ip", "ioam", "namespace", "add", "0")
     except AssertionError as error:
@@ -524,13 +501,8 @@ def test_kernel_node():
         router.sysctl(f"net.ipv6.conf.{dev}.ioam6_enabled", 1)
     for i in range(6):
         transfer((client, server, pattern(400000, i)))
-    expect_in("ignored", path.b.counters()["ioam_ignored"], 1, 100000)
+    expect_in("ioam_ignored", path.b.counters()["ioam_ignored"], 1, 100000)
     expect("stopped, mode, hops", (path.a.counters()["ioam_stopped"], mode_hops(path.a)), (1, ("telemetry", 1)))
-
-
-def as_numbers(packets):
-    """Return tshark's values for each packet, in the order of the fields."""
-    return [[[int(value, 0) for value in values] for values in packet.values()] for packet in packets]
 
 
 def test_captures():
@@ -543,7 +515,8 @@ def test_captures():
     fields = ["ipv6.opt.ioam.opt_type", *(trace_of + field for field in ("ns", "nodelen", "type", "remlen", "flags")),
               *(trace_of + "node." + field for field in ("id", "hlim", "eif", "tsf", "qdepth")),
               "tcp.checksum.status", "hpcc.type", "hpcc.malformed", "tcp.len"]
-    packets = as_numbers(tshark.capture("ioam", fields))
+    packets = [[[int(value, 0) for value in values] for values in packet.values()]
+               for packet in tshark.capture("ioam", fields)]
     expect("packets", len(packets), len(want))
     for number, (packet, (left, flags, nodes)) in enumerate(zip(packets, want), 1):
         expect(f"trace of packet {number}", packet[:6], [[0], [0], [5], [TRACE_TYPE], [left], [flags]])
