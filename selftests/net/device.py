@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from lib.kernel import allow, allowed, load, unload, users
-from lib.ktap import expect, expect_in, main
+from lib.ktap import cases, expect, expect_in, main
 from lib.modprobe import insmod, modprobe
 from lib.net import Netns, Pair
 from lib.peer import Peer
@@ -37,16 +37,16 @@ def leave():
 def test_loaded_by_a_route():
     """The route requests the module under RTNL: if the module's setup waited for RTNL, both would wait forever."""
     ns = Netns()
-    ns.ip("link set lo up")
     leave()
     modprobe(insmod("hpcc_common"), insmod("tcp_hpcc"))
     with ns:
         route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo", "congctl", "hpcc"])
-    deadline = time.monotonic() + 30
-    while route.poll() is None and time.monotonic() < deadline:
+    for _ in range(3000):
+        if route.poll() is not None:
+            break
         time.sleep(0.01)
-    expect("status of ip route, loaded", (route.poll(), users() is not None), (0, True))
-    # Allow hpcc to all, as load() does, for the tests that follow.
+    expect("status of ip route, module is loaded", (route.poll(), users() is not None), (0, True))
+    # All users may use hpcc in the tests that follow, as after load().
     allow(f"{allowed()} hpcc")
     ns.ip("route del 10.9.0.0/16 dev lo")
 
@@ -66,21 +66,16 @@ def test_loaded_behind_devices():
     expect_window(peer.ns, 1000)
 
 
-def test_veth():
-    """B is 10 Gb/s, as veth reports."""
-    for version in 4, 6:
-        pair = Pair(version, base_rtt_ns=T_NS)
+# B is 10 Gb/s, as veth reports; host_mbps overrides the device.
+@cases(veth=((4, 10000, {}), (6, 10000, {})),
+       configured=tuple((4, mbps, {"host_mbps": mbps}) for mbps in (1000, 40000, 1000000)))
+def veths(*pairs):
+    """Both ends of a veth use this B."""
+    for version, mbps, how in pairs:
+        pair = Pair(version, base_rtt_ns=T_NS, **how)
         pair.connect()
         for ns in pair.c, pair.s:
-            expect_window(ns, 10000)
-
-
-def test_configured():
-    """host_mbps overrides the device."""
-    for mbps in 1000, 40000, 1000000:
-        pair = Pair(base_rtt_ns=T_NS, host_mbps=mbps)
-        pair.connect()
-        expect_window(pair.c, mbps)
+            expect_window(ns, mbps)
 
 
 def test_no_speed():
@@ -95,8 +90,7 @@ def test_no_speed():
 
 def test_slow_device():
     """10 Mb/s x 1 ms is less than one segment: W is one segment."""
-    peer = with_speed(Peer(host_mbps=0, base_rtt_ns=T_NS), 10)
-    peer.connect()
+    peer = with_speed(Peer(host_mbps=0, base_rtt_ns=T_NS), 10).connected()
     expect_in("W", peer.flow()["W"], 1400, 1448)
 
 

@@ -3,6 +3,7 @@
 """tools/wireshark/hpcc.lua: tshark reads our options as lib/packet.py does."""
 
 import struct
+from itertools import chain
 
 from lib.ktap import expect, expect_in, main
 from lib.packet import (ANSWERED, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
@@ -12,37 +13,25 @@ from lib.peer import Peer, qlen_value
 from lib.tcp import pattern, transfer
 from lib.tshark import ETHERNET, OURS, capture, read, read_ours
 
-LOADS = FORWARD, ECHO, RESPONSE
-EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess",
-           "hpcc.path_change"]
+EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess", "hpcc.path_change"]
 OF_HEAD = ["hpcc.type", "hpcc.scale", "hpcc.hops", "hpcc.phase"]
 OF_LOAD = ["hpcc.tag", "hpcc.ts", "hpcc.tx", "hpcc.qlen"]
-OF_RECORD = ["hpcc.hop", *OF_LOAD, "hpcc.quiet", "hpcc.switch_id", "hpcc.port_id", "hpcc.rate",
-             "hpcc.N", "hpcc.W"]
+OF_IDENTITY = ["hpcc.hop", "hpcc.switch_id", "hpcc.port_id", "hpcc.rate"]
+OF_RECORD = ["hpcc.hop", *OF_LOAD, "hpcc.quiet", *OF_IDENTITY[1:], "hpcc.N", "hpcc.W"]
 
 
-def seen(option_of, word, found):
-    """Add to `found` the fields that the dissector has to show for a record."""
+def fields_of(ours, word):
+    """Return (name, value) of each field that the dissector has to show for a record."""
     hop = word >> 60
-    if option_of.type == REPORT:
-        if hop == 2:
-            found["hpcc.N"].append(word & 0xffff)
-        elif hop == 1:
-            found["hpcc.W"].append((word & 0xffffffff) / 2**30)
-    elif not hop:
-        if option_of.type == ECHO:
-            found["hpcc.quiet"] += [at for at in range(1, 16) if word >> 44 + at & 1]
-    elif option_of.type in LOADS:
-        qlen = qlen_value(word & 0xfff) << option_of.scale
-        for name, value in zip(["hpcc.hop", *OF_LOAD],
-                               (hop, word >> 52 & 0xff, word >> 32 & 0xfffff, word >> 12 & 0xfffff,
-                                qlen)):
-            found[name].append(value)
-    else:
-        for name, value in (("hpcc.hop", hop), ("hpcc.switch_id", word >> 40 & 0xfffff),
-                            ("hpcc.port_id", word >> 24 & 0xffff),
-                            ("hpcc.rate", (word & 0x3fffff) * 10**(3 + 3 * (word >> 22 & 3)))):
-            found[name].append(value)
+    if ours.type == REPORT:
+        return {1: [("hpcc.W", (word & 0xffffffff) / 2**30)], 2: [("hpcc.N", word & 0xffff)]}.get(hop, [])
+    if not hop:
+        return [("hpcc.quiet", at) for at in range(1, 16) if ours.type == ECHO and word >> 44 + at & 1]
+    if ours.type in (FORWARD, ECHO, RESPONSE):
+        qlen = qlen_value(word & 0xfff) << ours.scale
+        return zip(["hpcc.hop", *OF_LOAD], (hop, word >> 52 & 0xff, word >> 32 & 0xfffff, word >> 12 & 0xfffff, qlen))
+    rate = (word & 0x3fffff) * 10**(3 + 3 * (word >> 22 & 3))
+    return zip(OF_IDENTITY, (hop, word >> 40 & 0xfffff, word >> 24 & 0xffff, rate))
 
 
 def of_segment(seg):
@@ -53,14 +42,14 @@ def of_segment(seg):
     for ours in seg.ours():
         for name, value in zip(OF_HEAD, (ours.type, ours.scale, ours.hops, ours.flags & 7)):
             found[name].append(value)
-        for word in ours.words:
-            if word or ours.type == REPORT:
-                seen(ours, word, found)
+        words = [word for word in ours.words if word or ours.type == REPORT]
+        for name, value in chain.from_iterable(fields_of(ours, word) for word in words):
+            found[name].append(value)
     return found
 
 
 def numbers(values):
-    """Return tshark's text as numbers."""
+    """Convert tshark's texts to numbers."""
     return [float(value) if "." in value or "e" in value else int(value, 0) for value in values]
 
 
@@ -107,14 +96,11 @@ def test_utilization():
     options.append(option(FORWARD, [record(1, 900, 400, 0, 2)], 11))
     names = ["hpcc.utilization", "hpcc.u", "hpcc.path_change", "hpcc.ts_back"]
     lines = read_ours(segments_of(*options), names, "-o", "hpcc.base_rtt:4096000")[1:]
-    got = [numbers(line["hpcc.utilization"]) for line in lines]
-    expect("d(tx)/d(ts)", [[round(value, 4) for value in values] for values in got],
-           [[], [round((50 + 16) / (100 + 256), 4)], [], [], [1.0], []])
-    got = [numbers(line["hpcc.u"]) for line in lines]
-    expect("u'", [[round(value, 4) for value in values] for values in got],
-           [[], [round(100 / 4000 + 66 / 356, 4)], [], [], [1.0], []])
-    expect("path", [len(line["hpcc.path_change"]) for line in lines], [0, 0, 0, 1, 0, 0])
-    expect("back", [len(line["hpcc.ts_back"]) for line in lines], [0] * 6)
+    for name, want in ("hpcc.utilization", (50 + 16) / (100 + 256)), ("hpcc.u", 100 / 4000 + 66 / 356):
+        expect(name, [[round(value, 4) for value in numbers(line[name])] for line in lines],
+               [[], [round(want, 4)], [], [], [1.0], []])
+    expect("path_change", [len(line["hpcc.path_change"]) for line in lines], [0, 0, 0, 1, 0, 0])
+    expect("ts_back", [len(line["hpcc.ts_back"]) for line in lines], [0] * 6)
     lines = read_ours(segments_of(*options), names)[1:]
     expect("u' without T", [line["hpcc.u"] for line in lines], [[]] * 6)
 
@@ -133,26 +119,23 @@ def test_malformed():
         "N of 0": (option(REPORT, [struct.pack("!Q", 2 << 60)]), "hpcc.bad_value"),
         "N of 65535": (option(REPORT, [struct.pack("!Q", 2 << 60 | 65535)]), "hpcc.bad_value"),
         "W above 1": (option(REPORT, [window]), "hpcc.bad_value"),
-        "head only": (b"\xfd\x03\x20", "tcp.options.experimental.data"),
-    }
-    lines = read_ours(segments_of(*(raw for raw, _ in cases.values())),
-                     EXPERTS + ["tcp.options.experimental.data"])[1:]
+        "head only": (b"\xfd\x03\x20", "tcp.options.experimental.data")}
+    lines = read_ours(segments_of(*(raw for raw, _ in cases.values())), EXPERTS + ["tcp.options.experimental.data"])[1:]
     for (what, (_, field)), line in zip(cases.items(), lines):
         if what != "head only":
             expect_in(what, len(line[field]), 1, 2)
-        expect(f"{what}, the rest", [name for name in EXPERTS if line[name] and name != field], [])
+        expect(f"other faults in {what}", [name for name in EXPERTS if line[name] and name != field], [])
 
 
 def test_other_experiments():
-    """Wireshark's own dissector parses the options of other experiments; the SYN or the connection identifies them."""
+    """Wireshark's own dissector parses the options of other experiments, as shown by the SYN or the connection."""
     names = ["hpcc.type", "hpcc.exid", "tcp.options.experimental.exid"]
     ours = option(FORWARD, [record(1, 1, 1)])
     peer = Peer()
     peer.lport = 5000
     packets = [peer.packet(SYN, 0, 0, syn_option(exid=0x1234)), peer.packet(16, 1, 1, ours)]
     peer.port += 1
-    packets += [peer.packet(SYN, 0, 0, syn_option(exid=0x1234) + b"\1\1" + syn_option()),
-                peer.packet(16, 1, 1, ours)]
+    packets += [peer.packet(SYN, 0, 0, syn_option(exid=0x1234) + b"\1\1" + syn_option()), peer.packet(16, 1, 1, ours)]
     peer.port += 1
     packets += [peer.packet(16, 1, 1, ours), peer.packet(16, 1, 1, option(0, [record(1, 1, 1)]))]
     lines = read_ours(packets, names)
@@ -196,8 +179,7 @@ def test_captures():
     want = [
         packet(), packet(),                                         # SYN, SYN-ACK
         packet((FORWARD, 7, 0, 0)), packet((FORWARD, 7, 1, 0), loads[:1]), packet((FORWARD, 7, 2, 0), loads),
-        packet((ECHO, 7, 2, 0), loads),
-        packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2)),
+        packet((ECHO, 7, 2, 0), loads), packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2)),
         packet((ANSWERED, 7, 2, 0), loads)]
     want[-2][1][0] = [1, 2]
     for number, (got, (head, records, names)) in enumerate(zip(capture("tcp", fields + EXPERTS), want, strict=True), 1):

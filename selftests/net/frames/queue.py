@@ -18,20 +18,24 @@ def numbered(count, size):
     return [eth(struct.pack(">I", i).ljust(int(size) - 14, b"."), 46) for i in range(int(count))]
 
 
-def print_arrivals(wire, sent_frames):
-    """Print the time of arrival and the number of each frame, until none arrives."""
-    sent = {frame: i for i, frame in enumerate(sent_frames)}
+def burst(wire, count, size, *command):
+    """Send frames back to back, run a command, and return (time of arrival, number) of each frame that arrives."""
+    sent = {frame: i for i, frame in enumerate(numbered(count, size))}
+    for frame in sent:
+        wire.send(frame)
+    if command:
+        subprocess.run(command, check=True)
+    found = []
     while got := wire.receive(0.5):
-        print(got[0], sent.get(got[1], -1))
+        found.append((got[0], sent.get(got[1], -1)))
+    return found
 
 
 def group_burst(wire, count, size):
     """Send frames back to back, and print when each frame arrives."""
     warm_up(wire)
-    burst = numbered(count, size)
-    for frame in burst:
-        wire.send(frame)
-    print_arrivals(wire, burst)
+    for arrival in burst(wire, count, size):
+        print(*arrival)
 
 
 def group_apart(wire, count, size):
@@ -73,19 +77,12 @@ def group_priorities(wire, count, size):
 
 def group_during(wire, count, size, *command):
     """Send frames, run a command, and print which frames arrive."""
-    burst = numbered(count, size)
-    for frame in burst:
-        wire.send(frame)
-    subprocess.run(command, check=True)
-    sent = {frame: i for i, frame in enumerate(burst)}
-    while got := wire.receive(0.5):
-        print(sent.get(got[1], -1))
+    for _, number in burst(wire, count, size, *command):
+        print(number)
 
 
 def group_latency(wire):
-    """Print when each of two frames of 1000 bytes arrived after the first one's ts, minus the offset that the port
-    adds to ts.
-    """
+    """Print the times from the first frame's ts to the arrival of each of two frames, minus the port's offset of ts."""
     warm_up(wire)
     opt = request([FREE])
     frame = eth(ip4(seg4(options=opt, payload=bytes(934))))

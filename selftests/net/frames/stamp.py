@@ -14,43 +14,40 @@ from lib.tracepoint import Tracepoint
 
 def untouched_cases():
     """Yield (name, frame, reason counted for it)."""
+    def ext(head, size):
+        return eth(ip6(seg6(), ext=[(60, bytes(head) + bytes(size))]))
+
+    def opt(**how):
+        return eth(ip4(seg4(options=request(**{"slots": [FREE]} | how))))
+
+    cases = {
+        "not_tcp": (
+            ("ARP", eth(bytes(28), 0x0806)), ("802.3", eth(bytes(46), 46)), ("UDP", eth(ip4(bytes(50), proto=17))),
+            ("UDP6", eth(ip6(bytes(50), proto=17))), ("ESP6", eth(ip6(bytes(50), proto=50))),
+            ("five tags", eth(ip4(seg4()), tags=[(0x8100, 5)] * 5)), ("far TCP", ext([80], 646))),
+        "no_option": (
+            ("no option", eth(ip4(seg4(options=b"")))), ("timestamps", eth(ip4(seg4(options=TIMESTAMPS)))),
+            ("other kind", opt(kind=254)), ("behind EOL", eth(ip4(seg4(options=bytes(4) + THREE)))),
+            ("SYN", eth(ip4(seg4(flags=0x02)))), ("echo", opt(kind_of=ECHO)), ("reserved type", opt(kind_of=7))),
+        "fragment": (
+            ("first fragment", eth(ip4(seg4(), frag=0x2000))), ("later fragment", eth(ip4(seg4(), frag=0x0010))),
+            ("first fragment 6", eth(ip6(seg6(), ext=[FRAGMENT6]))),
+            ("later fragment 6", eth(ip6(seg6(), ext=[HOPOPTS, FRAGMENT6_LATER])))),
+        "malformed": (
+            ("type 0", opt(kind_of=0)), ("version 5", eth(b"\x55" + ip4(seg4())[1:], 0x0800)),
+            ("IHL 4", eth(ip4(seg4(), ihl=4))), ("IHL 15", eth(ip4(bytes(10), ihl=15))),
+            *((f"total length {total}", eth(ip4(seg4(), total=total))) for total in (0, 19, 39, 50, 500)),
+            *((f"payload length {length}", eth(ip6(seg6(), length=length))) for length in (0, 500)),
+            ("header length beyond", ext([60, 1, 0], 4)), ("data offset 4", eth(ip4(seg4(doff=4)))),
+            ("data offset beyond", eth(ip4(seg4(payload=b"", doff=15)))),
+            *((f"option length {length}", opt(slots=[FREE] * 3, length=length))
+              for length in (0, 1, 2, 3, 5, 11, 13, 27, 29, 44, 255)),
+            ("cut option", eth(ip4(seg4(options=bytes([1, 1, 1, KIND])))))),
+        "full": (("15 hops", opt(hops=15)),)}
+    for reason, frames in cases.items():
+        for what, frame in frames:
+            yield what, frame, reason
     head = eth(ip4(seg4()))[:-100]
-    yield "ARP", eth(bytes(28), 0x0806), "not_tcp"
-    yield "802.3", eth(bytes(46), 46), "not_tcp"
-    yield "UDP", eth(ip4(bytes(50), proto=17)), "not_tcp"
-    yield "UDP6", eth(ip6(bytes(50), proto=17)), "not_tcp"
-    yield "ESP6", eth(ip6(bytes(50), proto=50)), "not_tcp"
-    yield "five tags", eth(ip4(seg4()), tags=[(0x8100, 5)] * 5), "not_tcp"
-    yield "far TCP", eth(ip6(seg6(), ext=[(60, bytes([80]) + bytes(646))])), "not_tcp"
-    yield "no option", eth(ip4(seg4(options=b""))), "no_option"
-    yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS))), "no_option"
-    yield "other kind", eth(ip4(seg4(options=request(kind=254, slots=[FREE])))), "no_option"
-    yield "behind EOL", eth(ip4(seg4(options=bytes(4) + THREE))), "no_option"
-    yield "SYN", eth(ip4(seg4(flags=0x02))), "no_option"
-    yield "echo", eth(ip4(seg4(options=request(kind_of=ECHO, slots=[FREE])))), "no_option"
-    yield "reserved type", eth(ip4(seg4(options=request(kind_of=7, slots=[FREE])))), "no_option"
-    yield "type 0", eth(ip4(seg4(options=request(kind_of=0, slots=[FREE])))), "malformed"
-    yield "first fragment", eth(ip4(seg4(), frag=0x2000)), "fragment"
-    yield "later fragment", eth(ip4(seg4(), frag=0x0010)), "fragment"
-    yield "first fragment 6", eth(ip6(seg6(), ext=[FRAGMENT6])), "fragment"
-    yield "later fragment 6", eth(ip6(seg6(), ext=[HOPOPTS, FRAGMENT6_LATER])), "fragment"
-    yield "version 5", eth(b"\x55" + ip4(seg4())[1:], 0x0800), "malformed"
-    yield "IHL 4", eth(ip4(seg4(), ihl=4)), "malformed"
-    yield "IHL 15", eth(ip4(bytes(10), ihl=15)), "malformed"
-    yield "total length under IHL", eth(ip4(seg4(), total=19)), "malformed"
-    yield "total length 0", eth(ip4(seg4(), total=0)), "malformed"
-    yield "total length beyond", eth(ip4(seg4(), total=500)), "malformed"
-    yield "total length cuts TCP", eth(ip4(seg4(), total=39)), "malformed"
-    yield "total length cuts options", eth(ip4(seg4(), total=50)), "malformed"
-    yield "payload length beyond", eth(ip6(seg6(), length=500)), "malformed"
-    yield "payload length 0", eth(ip6(seg6(), length=0)), "malformed"
-    yield "header length beyond", eth(ip6(seg6(), ext=[(60, bytes([60, 1, 0]) + bytes(4))])), "malformed"
-    yield "data offset 4", eth(ip4(seg4(doff=4))), "malformed"
-    yield "data offset beyond", eth(ip4(seg4(payload=b"", doff=15))), "malformed"
-    for length in (0, 1, 2, 3, 5, 11, 13, 27, 29, 44, 255):
-        yield f"option length {length}", eth(ip4(seg4(options=request([FREE] * 3, length=length)))), "malformed"
-    yield "cut option", eth(ip4(seg4(options=bytes([1, 1, 1, KIND])))), "malformed"
-    yield "15 hops", eth(ip4(seg4(options=request(hops=15, slots=[FREE])))), "full"
     for length in range(14, len(head)):
         yield f"frame cut at {length}", head[:length], "malformed"
         if length >= 34:
@@ -64,7 +61,7 @@ def all_untouched(wire, cases):
         want[reason] += 1
         got = wire.through(frame)
         expect(what, got and got.hex(), frame.hex())
-    expect("counted", wire.stats()["unstamped"], want)
+    expect("counters", wire.stats()["unstamped"], want)
 
 
 def group_untouched(wire):
@@ -79,31 +76,26 @@ def group_ignored(wire, reason):
 
 def stamped_cases():
     """Yield (name, frame, its option)."""
-    sack = bytes([1, 1, 5, 10]) + bytes(8)
-    one = request([FREE])
-    two_tags = [(0x88a8, 9), (0x8100, 5)]
-    yield "IPv4", eth(ip4(seg4())), THREE
-    yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20), THREE
-    yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12))), THREE
-    yield "IPv6", eth(ip6(seg6())), THREE
-    yield "IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])), THREE
-    yield "VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)]), THREE
-    yield "QinQ", eth(ip6(seg6()), tags=two_tags), THREE
-    for nops in range(12):
-        yield f"{nops} NOPs", eth(ip4(seg4(options=bytes([1] * nops) + THREE))), THREE
-    yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS + THREE))), THREE
+    sack, one = bytes([1, 1, 5, 10]) + bytes(8), request([FREE])
+    for what, frame in (
+            ("IPv4", eth(ip4(seg4()))), ("IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20)),
+            ("IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12)))), ("IPv6", eth(ip6(seg6()))),
+            ("IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS]))),
+            ("VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)])), ("QinQ", eth(ip6(seg6()), tags=[(0x88a8, 9), (0x8100, 5)])),
+            *((f"{nops} NOPs", eth(ip4(seg4(options=bytes([1] * nops) + THREE)))) for nops in range(12)),
+            ("timestamps", eth(ip4(seg4(options=TIMESTAMPS + THREE)))),
+            ("behind an echo", eth(ip4(seg4(options=request(kind_of=ECHO) + THREE)))),
+            ("odd payload", eth(ip4(seg4(payload=b"y" * 1399))))):
+        yield what, frame, THREE
     yield "SACK", eth(ip6(seg6(options=TIMESTAMPS + sack + one))), one
-    yield "behind an echo", eth(ip4(seg4(options=request(kind_of=ECHO) + THREE))), THREE
-    yield "odd payload", eth(ip4(seg4(payload=b"y" * 1399))), THREE
     prompt = request(flags=8, hops=3, scale=4, slots=[record(2, 123, 456), FREE])
-    yield "later hop", eth(ip4(seg4(options=prompt))), prompt
-    yield "later hop again", eth(ip4(seg4(options=prompt))), prompt
+    for what in "later hop", "later hop again":
+        yield what, eth(ip4(seg4(options=prompt))), prompt
 
 
 def group_stamped(wire):
-    """Frames get the right record in the right place, and no other change. The start values of ts
-    and tx are random and known only to the port: only differences are meaningful, in each unit.
-    """
+    """Frames get the right record in the right place, and no other change."""
+    # The start values of ts and tx are random and known only to the port: only differences matter, in each unit.
     spent = 0
     stats = wire.stats()
     bps = stats["bandwidth"] * 8
@@ -245,8 +237,7 @@ def group_gso(wire, split):
 def group_gso_plain(wire, arrive):
     """A GSO packet of 5 segments without a request arrives with unchanged bytes, split or unsplit."""
     for version in (4, 6):
-        for what, opt in (("without option", TIMESTAMPS), ("echo", request(
-                kind_of=ECHO, slots=[record(1, 123, 456)]))):
+        for what, opt in (("without option", TIMESTAMPS), ("echo", request(kind_of=ECHO, slots=[record(1, 123, 456)]))):
             _, frame = gso_frame(version, 4700, opt)
             pos = tcp_offset(frame)
             head = pos + (frame[pos + 12] >> 4) * 4
@@ -275,12 +266,9 @@ def group_clones(wire):
 
 def group_vlan(wire):
     """A packet from a VLAN device has its tag beside the packet's bytes, not in these bytes."""
-    sent = eth(ip4(seg4()), tags=[(0x8100, 5)])
-    upper = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    upper.bind((wire.tx_dev + ".5", 0))
-    upper.send(eth(ip4(seg4())))
+    wire.open_tx(wire.tx_dev + ".5").send(eth(ip4(seg4())))
     got = wire.receive()
-    check_stamped("accelerated VLAN", sent, got and got[1], THREE)
+    check_stamped("accelerated VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)]), got and got[1], THREE)
 
 
 def group_offset(wire):
@@ -303,10 +291,9 @@ def group_traced(wire):
     lines = tracepoint.lines()
     expect("results", [line["result"] for line in lines], ["written", "full"])
     now = lines[0]
-    expect("who", [int(now[name]) for name in ("node", "port", "len", "ifindex")],
-           [7, 2, len(frame), socket.if_nametoindex(wire.tx_dev)])
-    expect("load", [int(now["ts_ns"]) % 2 ** 20, int(now["tx_ns"]) % 2 ** 20,
-                    int(now["qlen_bytes"])], [got[2], got[3], 0])
+    names = "node", "port", "len", "ifindex", "qlen_bytes"
+    expect(f"{names}", [int(now[name]) for name in names], [7, 2, len(frame), socket.if_nametoindex(wire.tx_dev), 0])
+    expect("ts, tx", [int(now[name]) % 2 ** 20 for name in ("ts_ns", "tx_ns")], [got[2], got[3]])
 
 
 main()
