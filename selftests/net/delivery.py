@@ -19,6 +19,7 @@ from lib.net import Netns, Pair, loaded_again
 from lib.packet import ACK, FORWARD, SYN, addresses, option, pseudo, with_csum
 from lib.path import set_links
 from lib.peer import SCALE, T_NS, Link, Peer
+from lib.routed import nft, sysfs
 from lib.tcp import pattern, transfer
 
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
@@ -37,8 +38,6 @@ FIREWALL = f"""table inet wall {{ chain input {{
     tcp dport {FILTERED} drop
     udp dport {FILTERED} drop
 }}; }}"""
-TRACK = "table inet track { chain input { type filter hook input priority 0; ct state invalid counter; }; }"
-
 
 # ---- Single cases ----
 
@@ -74,7 +73,7 @@ def test_firewall_bypass():
     # If the TCP header were parsed as a second extension header, the port would mean this protocol after 264 bytes.
     for nexthdr, port in (UDP, 0x1120), (TCP, 0x620):
         peer = Peer(6)
-        peer.ns.run("nft", "-f", "-", stdin=FIREWALL)
+        nft(peer.ns, FIREWALL)
         with peer.ns:
             udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
             udp.bind(("::", FILTERED))
@@ -107,7 +106,7 @@ def test_checksum_of_another():
     # conntrack of 6.1 removes an atomic fragment header from behind destination options, and the kernel then parses the
     # TCP header as another extension header: source port 0x3a20 means ICMPv6 after 264 bytes.
     peer = Peer(6)
-    peer.ns.run("nft", "-f", "-", stdin=TRACK)
+    nft(peer.ns, "table inet track { chain input { type filter hook input priority 0; ct state invalid counter; }; }")
     peer.port = 0x3a20
     peer.listen(0x1e40)
     peer.accept()
@@ -207,17 +206,12 @@ class Host:
             set_links(self.ns, *[(node, port, 400000000) for node in (1, 2, 3) for port in (1, 2)])
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10 if joins else 0)]
         if joins and virtual_time():
-            self.write("/sys/class/net/tun1/gro_flush_timeout", 1000000)
+            sysfs(self.ns, "tun1/gro_flush_timeout", 1000000)
         for name, value in CALM.items():
             self.ns.sysctl(name, value)
-        self.ns.run("nft", "-f", "-", stdin=FIREWALL + RULES)
+        nft(self.ns, FIREWALL + RULES)
         for name, value in STATES.items():
             self.ns.sysctl(f"net.netfilter.nf_conntrack_tcp_timeout_{name}", value)
-
-    def write(self, path, value):
-        """Write a file of sysfs, which shows the devices of the namespace that mounts it."""
-        self.ns.run("sh", "-c", f"mkdir -p $0/sysfs && mount -t sysfs none $0/sysfs && "
-                    f"echo {value} > $0/sysfs{path[4:]}; umount $0/sysfs", tempfile.gettempdir())
 
     def tun(self, dev, net, flags):
         """Return a TUN device with IFF_NO_PI, IFF_VNET_HDR, and maybe IFF_NAPI."""
@@ -340,7 +334,7 @@ def compare(count, seed, *options, joins=True):
         if ours:
             load(Netns())
         else:
-            expect("unloaded", unload(Netns(), wait_s=1000 if virtual_time() else 100), True)
+            expect("unload", unload(Netns(), wait_s=1000 if virtual_time() else 100), True)
             defer(loaded_again)
         host = Host(ours, joins)
         paths.append(f"{tempfile.gettempdir()}/delivery-{int(ours)}")
