@@ -147,7 +147,7 @@ def test_reordered_echoes():
             one_way(peer, 100)
     one_way(peer, 100)
     expect_in("U", peer.flow()["U_permille"], 699, 701)     # over both steps
-    expect("ts_back", peer.ns.counters()["ts_back_ignored"], 0)
+    expect("ts_back_ignored", peer.ns.counters()["ts_back_ignored"], 0)
 
 
 def test_counters_wrap():
@@ -158,7 +158,7 @@ def test_counters_wrap():
         now = flow.round(link.step(9000, 0.6))
         expect_in("U", now["U_permille"], 599, 601)
     counters = flow.ns.counters()
-    expect("ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
+    expect("ts_back_ignored, tx_excess_ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
 
 
 def test_old_baseline():
@@ -184,7 +184,7 @@ def test_stood_still():
     flow.round(link.step(9000 + int(100 * T_UNITS), 0.005))
     expect_in("U", flow.round(link.step(9000, 0.9))["U_permille"], 899, 901)
     counters = flow.ns.counters()
-    expect("ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
+    expect("ts_back_ignored, tx_excess_ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
     expect("congestion control, fallbacks", (flow.cc(), counters["fallbacks"]), ("hpcc", 0))
 
 
@@ -221,7 +221,7 @@ def test_identify():
     """IDENTIFY is sent after the first echo, while a program requests identities; the answers are shown."""
     flow, links = hops_of(3)
     flow.ns.ask()
-    expect("before the first echo", {opt.type for opt in forwards(flow.run())}, {FORWARD})
+    expect("types of options before the first echo", {opt.type for opt in forwards(flow.run())}, {FORWARD})
     flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
     phases = []
     for _ in range(4):
@@ -313,15 +313,15 @@ def test_set_again():
     for names in (["hpcc"], ["cubic", "hpcc"]):
         flow, link, _ = narrowed(60000)
         silence(flow)
-        expect("before", flow.cc(), "hpcc-classic")
+        expect("congestion control before", flow.cc(), "hpcc-classic")
         cwnd = tcp_info(flow.sock)["cwnd"]
         flow.run()
         for name in names:
             set_cc(flow.sock, name)
-        expect("after: mode, cwnd", (runs(flow), tcp_info(flow.sock)["cwnd"]), (CLASSIC, cwnd))
+        expect("mode, cwnd after hpcc is selected again", (runs(flow), tcp_info(flow.sock)["cwnd"]), (CLASSIC, cwnd))
         expect("segments sent at once", data_segments(flow.run()), [])
         rounds(2, flow, link, 0.9)
-        expect("after a round trip", runs(flow), TELEMETRY)
+        expect("mode after a round trip", runs(flow), TELEMETRY)
         expect_in("W", flow.flow()["W"], 1, (cwnd + 8) * 1448)
 
 
@@ -417,7 +417,7 @@ def test_spurious_timeout():
     for seg in late[:4]:
         flow.tsecr, flow.acked = stamp, (seg.seq + len(seg.payload)) & 0xffffffff
         flow.send()
-    expect("undone", flow.ns.snmp("TcpExtTCPLossUndo") + flow.ns.snmp("TcpExtTCPSpuriousRTOs") > 0, True)
+    expect("TCP undid the RTO", flow.ns.snmp("TcpExtTCPLossUndo") + flow.ns.snmp("TcpExtTCPSpuriousRTOs") > 0, True)
     near("W", flow.flow()["W"], before["W"])
     expect("cwnd", tcp_info(flow.sock)["cwnd"], -(-before["W"] // tcp_info(flow.sock)["snd_mss"]))
     expect("mode", flow.cc(), "hpcc")
@@ -519,7 +519,7 @@ def test_tracepoint():
     flow.run()
     flow.send()         # an ACK without a record causes no event
     lines = tracepoint.lines()
-    expect("lines", len(lines), 2)
+    expect("lines of the tracepoint", len(lines), 2)
     fields = lines[1]
     for name in "W", "Wc", "U_permille", "T_ns", "hops":
         expect(name, int(fields[name]), now[name])

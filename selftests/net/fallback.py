@@ -1,9 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""include/hpcc/law/fallback.h in kmod/hpcc/control/loss.c: the bottleneck does not stamp, but an idle
-link in front of it stamps. So hpcc detects overload only by losses. It falls back to its classic
-response, and after each fallback waits longer before it uses telemetry again.
-"""
+"""include/hpcc/law/fallback.h: the bottleneck does not stamp, and an idle link stamps. Losses lead to classic mode."""
 
 import socket
 import statistics
@@ -11,7 +8,7 @@ import struct
 import time
 
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Pair
+from lib.net import Pair, joined
 from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option
 from lib.path import MBPS, Path, dropped
 from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, fall_back, measured, settle, timed_out
@@ -69,20 +66,19 @@ def test_slow():
 
 
 def test_beside_cubic():
-    """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts first. The limits
-    are wider with a buffer of 5 packets, because there hpcc may get a little more, like Reno, and at 2 Mb/s.
-    """
+    """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts first."""
+    # The limits are wider at 2 Mb/s, and with a buffer of 5 packets, because there hpcc may get a little more, like Reno.
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
         what = f"{mbps} Mb/s, {packets} packets"
-        ours = everybody_s = 0
+        ours = total = 0
         for first in None, "cubic":
             path = Hidden(packets, mbps)
             arrived = send_for(seconds, path.connect(5001, cc=first), path.connect(5002, cc=None if first else "cubic"))
             path.shown(f"{what}, {'cubic' if first else 'hpcc'} first: {arrived}")
             ours += arrived[1 if first else 0]
-            everybody_s += sum(arrived)
+            total += sum(arrived)
             expect_in(f"{what}: dropped", dropped(path, 2), 0, 0.2)
-        expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36, 0.6 if packets > 5 else 0.65)
+        expect_in(f"{what}: share", ours / total, 0.4 if mbps == 10 else 0.36, 0.6 if packets > 5 else 0.65)
 
 
 def paced(flow):
@@ -98,7 +94,7 @@ def test_return_is_slow():
     fall_back(flow)
     cwnd = tcp_info(flow.sock)["cwnd"]
     found = [flow.round(link.step(9000, 0.01))["W"]]
-    expect("runs, W", (flow.cc(), found[0]), ("hpcc", cwnd * tcp_info(flow.sock)["snd_mss"]))
+    expect("congestion control, W", (flow.cc(), found[0]), ("hpcc", cwnd * tcp_info(flow.sock)["snd_mss"]))
     while found[-1] < W_INIT and len(found) < 8:
         found.append(flow.round(link.step(9000, 0.01))["W"])
         # The limit includes the bytes acknowledged by the ACK that caused the return.
@@ -110,7 +106,7 @@ def test_return_is_slow():
     settle(flow, link, 10000)
     found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(9)]
     expect(f"W, of {found}", found[-1], W_INIT)
-    expect(f"leaps, of {found}", sum(after > 4 * before for before, after in zip(found, found[1:])), 1)
+    expect(f"jumps, of {found}", sum(after > 4 * before for before, after in zip(found, found[1:])), 1)
 
 
 def test_timeout_is_slow():
@@ -151,7 +147,7 @@ def test_timeout_leaves_one_segment():
     need_virtual_time()
     flow = Flow()
     until_muted(flow)
-    expect("runs, cwnd", (flow.cc(), tcp_info(flow.sock)["cwnd"]), ("hpcc-classic", 1))
+    expect("congestion control, cwnd", (flow.cc(), tcp_info(flow.sock)["cwnd"]), ("hpcc-classic", 1))
 
 
 def test_muted_stays_classic():
@@ -164,7 +160,7 @@ def test_muted_stays_classic():
     flow.raw(ACK, flow.seq, unacked, old + option(ECHO, [link.step(9000, 0.8).raw()], SCALE, 1))
     until_muted(flow)
     for _ in range(4):
-        expect("runs", flow.cc(), "hpcc-classic")
+        expect("congestion control", flow.cc(), "hpcc-classic")
         flow.send()
         flow.run()
 
@@ -177,17 +173,17 @@ def test_classic_is_reno():
     need_virtual_time()
     flow, link, _ = measured(1, 1.0, 0.1, ecn=True)
     settle(flow, link, 10000)
-    expect("hpcc asks", prompts(flow.run()), {PROMPT})
+    expect("PROMPT of hpcc", prompts(flow.run()), {PROMPT})
     fall_back(flow)
     flow.run()
     flow.send()
     segments = data_segments(flow.run())
-    expect("classic asks", prompts(segments), {0})
+    expect("PROMPT of classic", prompts(segments), {0})
     lost = segments[0].seq
     ends = [seg.seq + len(seg.payload) & 0xffffffff for seg in (segments[0], segments[-1])]
     flow.send(struct.pack("!BBBBII", 1, 1, 5, 10, *ends), ack=lost)
     again = [seg for seg in flow.read_all(2e-9 * T_NS) if seg.seq == lost]
-    expect("sent again", [seg.ecn in (1, 2) for seg in again], [True])
+    expect("retransmissions are ECN-capable", [seg.ecn in (1, 2) for seg in again], [True])
 
 
 def test_silence_does_not_back_off():
@@ -218,8 +214,8 @@ def test_losses_back_off():
             classic.append(time.monotonic() - began)
             began = None
     counters = path.shown(f"classic for {[round(seconds, 2) for seconds in classic]} s")
-    expect_in("times of classic", len(classic), 3, 5)
-    expect("each return lost", counters["unseen_loss"], len(classic) + 1)
+    expect_in("number of times in classic mode", len(classic), 3, 5)
+    expect("fallbacks for loss", counters["unseen_loss"], len(classic) + 1)
     for before, after in zip(classic, classic[1:]):
         expect_in(f"growth of {classic}", after / before, 1.7, 3)
 
@@ -233,20 +229,19 @@ def late_packets(how):
         send_for(0.005, flow)
         classic += get_cc(flow[0]) == "hpcc-classic"
     counters, retrans = path.a.counters(), tcp_info(flow[0])["retrans"]
-    print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, {retrans} sent again, "
+    print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, {retrans} retransmissions, "
           f"{classic / 200:.2f} of the time classic")
-    expect_in("sent again", retrans, 50, 100000)
+    expect_in("retransmissions", retrans, 50, 100000)
     return classic / 200
 
 
 def test_late_packets():
-    """A switch reorders packets and drops no packets: the receiver reports TCP's retransmissions as duplicates, which
-    undoes the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second kind), because more than 64 packets may
-    be retransmitted before TCP has measured the extent of reordering (design.rst). So the bound is for the median.
-    """
+    """A switch only reorders packets: retransmissions are reported as duplicates, which undoes the fallback."""
     need_virtual_time()
+    # Flows differ (0.05 to 0.71 for 36 flows of the second kind), because more than 64 packets may be retransmitted
+    # before TCP has measured the extent of reordering (design.rst). So the bound is for the median.
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
-        expect_in("classic", statistics.median(late_packets(how) for _ in range(9)), 0, most)
+        expect_in("share of classic mode", statistics.median(late_packets(how) for _ in range(9)), 0, most)
 
 
 def test_set_again():
@@ -259,7 +254,7 @@ def test_set_again():
             set_cc(flow[0], "hpcc")
     counters = path.shown(f"dropped {dropped(path, 2):.3f}")
     expect_in("dropped", dropped(path, 2), 0, 0.1)
-    expect_in("fell back", counters["unseen_loss"], 1, 5)
+    expect_in("fallbacks for loss", counters["unseen_loss"], 1, 5)
 
 
 def test_duplicated_packets():
@@ -289,8 +284,7 @@ def test_set_again_and_again():
 def bursts(cc):
     """Return how many packets a connection sends for 2 MB, and the name of its congestion control afterwards."""
     # The flow starts with W_init, so that the window is large after the fallback.
-    pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1, start_rtt_ns=10**9)
-    client, server = pair.connect()
+    pair, client, server = joined(Pair(cc=(cc, "hpcc"), delay="200us", burst=1, start_rtt_ns=10**9))
     transfer((client, server, pattern(5000000)))
     sniffer = Sniffer(pair.c)
     transfer((client, server, pattern(2000000)))
@@ -313,7 +307,7 @@ def test_silence_while_slow():
     reno, _ = without_telemetry("reno")
     ours, client = without_telemetry("hpcc")
     print(f"# {ours:.0f} Mbit/s, Reno {reno:.0f}; {tcp_info(client)}")
-    expect("runs", get_cc(client), "hpcc-classic")
+    expect("congestion control", get_cc(client), "hpcc-classic")
     expect_in("Mbit/s", ours, reno / 2, MBPS)
 
 
@@ -322,32 +316,29 @@ def test_bursts_of_classic():
     need_virtual_time()
     (reno, _), (ours, name) = bursts("reno"), bursts("hpcc")
     print(f"# {ours} packets, Reno's {reno}")
-    expect("runs", name, "hpcc-classic")
+    expect("congestion control", name, "hpcc-classic")
     expect_in("packets", ours, reno / 2, 1.5 * reno)
 
 
 def test_room_while_classic():
     """The space for options that setsockopt() removes is reserved again, for segments as long as possible."""
-    def ports(how):
-        for node in 1, 2:
-            path.change(node, f"hpcc {how}")
-
     need_virtual_time()
     path = Path(6, sample=0)
-    ports("nostamp")
+    for node in 1, 2:
+        path.change(node, "hpcc nostamp")
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
-    expect("runs", get_cc(client), "hpcc-classic")
+    expect("congestion control", get_cc(client), "hpcc-classic")
     client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
     goodput_mbps(client, server, 100000)
     sniffer = Sniffer(path.a, "right")
     before = path.a.counters()["no_room"]
-    ports("stamp")
+    for node in 1, 2:
+        path.change(node, "hpcc stamp")
     goodput_mbps(client, server, 300000)
-    expect("no_room, runs", (path.a.counters()["no_room"], get_cc(client)), (before, "hpcc"))
+    expect("no_room, congestion control", (path.a.counters()["no_room"], get_cc(client)), (before, "hpcc"))
     without = [seg for seg in data_segments(sniffer.segments()) if not seg.ours()]
-    expect("segments without a request, MSS", (without, tcp_info(client)["snd_mss"]),
-           ([], 1500 - 40 - 16 - 32 - 28))
+    expect("segments without a request, MSS", (without, tcp_info(client)["snd_mss"]), ([], 1500 - 40 - 16 - 32 - 28))
 
 
 main(modules=["sch_hpcc"])

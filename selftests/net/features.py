@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Other features on a path or on a socket: the data arrive unchanged, and the connection shows whether it gets
-telemetry. A test leaves out features that a kernel lacks; each test has a part that all kernels support.
-"""
+"""Other features on a path or a socket: data arrive unchanged, and the connection shows whether it gets telemetry."""
 
 import itertools
 import os
@@ -46,12 +44,12 @@ def test_nat():
             nft(ns, CONNTRACK)
         nft(path.switches[0], MASQUERADE)
         client, server = path.connect()
-        expect("who b sees", server.getpeername()[0], path.at(1, 1))
-        expect_in("port that b sees", server.getpeername()[1], 40000, 50000)
+        expect("address of the peer", server.getpeername()[0], path.at(1, 1))
+        expect_in("port of the peer", server.getpeername()[1], 40000, 50000)
         both_ways(client, server)
         expect_works(path, cc, client)
         for ns in path.nodes:
-            expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track", "o"), True)
+            expect("no invalid packets", "packets 0" in ns.run("nft", "list", "chain", "inet", "track", "o"), True)
 
 
 def test_nat_on_the_hosts():
@@ -100,7 +98,7 @@ def test_ipsec():
         sniffer = Sniffer(path.switches[0], "right")
         client, server = path.connect()
         both_ways(client, server)
-        expect("TCP on the wire", sniffer.segments(), [])
+        expect("TCP segments on the link", sniffer.segments(), [])
         port = path.port(1)
         expect("stamped, drops", (port["hpcc"]["stamped"], port["drops"]), (0, 0))
         expect_in("not TCP", port["hpcc"]["unstamped"]["not_tcp"], 200, 2000)
@@ -108,9 +106,10 @@ def test_ipsec():
             expect_works(path, cc, client)
             continue
         send_until(lambda: get_cc(client) != "hpcc", client, server, 50000)
-        expect("runs", (get_cc(client), path.a.flow(client)["mode"]), ("hpcc-classic", "classic"))
         counters = path.a.counters()
-        expect("agreed, fallbacks", (counters["agreed"], counters["fallbacks"]), (1, 1))
+        expect("congestion control, mode, agreed, fallbacks", (
+            get_cc(client), path.a.flow(client)["mode"], counters["agreed"], counters["fallbacks"]),
+               ("hpcc-classic", "classic", 1, 1))
         path.no_errors()
 
 
@@ -155,7 +154,8 @@ def test_fast_open():
             if cc == "ldcp" or attempt == "asks":
                 expect_works(path, cc, client)
                 continue
-            expect("our options, runs", (ours_in(of_this), get_cc(client), get_cc(server)), ([], *("hpcc-classic",) * 2))
+            found = ours_in(of_this), get_cc(client), get_cc(server)
+            expect("our options, congestion controls", found, ([], "hpcc-classic", "hpcc-classic"))
             path.no_errors()
 
 
@@ -180,7 +180,7 @@ def test_mptcp():
         expect("subflows", len({seg.sport for seg in segments if seg.dport == 5000}), 2)
         joins = [seg for seg in segments if seg.flags & SYN and seg.option(30) and seg.option(30)[2] >> 4 == 1]
         expect("joins, our options", (len(joins) > 0, ours_in(segments)), (True, []))
-        expect("ss", path.a.run("ss", "-tinH").count("hpcc-classic" if cc == "hpcc" else " ldcp"), 2)
+        expect("subflows in ss", path.a.run("ss", "-tinH").count("hpcc-classic" if cc == "hpcc" else " ldcp"), 2)
         if cc == "hpcc":
             expect("not agreed", path.a.counters()["not_agreed"], 2)
         else:
@@ -225,8 +225,8 @@ def test_signatures():
         if cc == "ldcp":
             expect_works(path, cc, client)
             continue
-        expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
-        expect("syn_no_room", path.a.counters()["syn_no_room"], 1)
+        expect("congestion controls, syn_no_room", (get_cc(client), get_cc(server), path.a.counters()["syn_no_room"]),
+               ("hpcc-classic", "hpcc-classic", 1))
 
 
 def test_signatures_of_small_windows():
@@ -274,20 +274,15 @@ def test_cpus():
             for dev in "left", "right":
                 sysfs(ns, f"{dev}/queues/rx-0/rps_cpus", f"{(1 << len(cpus)) - 1:x}")
         ends = [path.connect(5000 + i) for i in range(4)]
-        turns = 0
-
-        def move():
-            nonlocal turns
-            turns += 1
-            os.sched_setaffinity(0, {cpus[turns % len(cpus)]})
-
-        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)], each=move)
+        turns = itertools.cycle(cpus[1:] + cpus[:1])
+        transfer(*[(*sockets, pattern(200000, i)) for i, sockets in enumerate(ends)],
+                 each=lambda turns=turns: os.sched_setaffinity(0, {next(turns)}))
         for client, _ in ends:
             expect_works(path, cc, client)
         if len(cpus) > 1:
             for cpu, old, new in zip(cpus, before, received(path.a)):
                 expect_in(f"packets of CPU {cpu}", new[0] - old[0], 100, 1000000)
-                expect_in("those of another CPU", new[1] - old[1], 1, 1000000)
+                expect_in(f"packets of CPU {cpu} from another CPU", new[1] - old[1], 1, 1000000)
 
 
 # ---- Floods ------------------------------------------------------------------------------------
@@ -317,10 +312,11 @@ def test_syn_cookies():
         for i in range(4):
             flood(path, 200)
             client, server = meet(path.a.socket(), listener)
-            transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)), (*old, pattern(50000)))
-            expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic" if cc == "hpcc" else "ldcp",) * 2)
+            transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)),
+                     (*old, pattern(50000)))
+            expect("modes", (get_cc(client), get_cc(server)), ("hpcc-classic" if cc == "hpcc" else "ldcp",) * 2)
         expect_works(path, cc, old[0])
-        expect_in("cookies that came back", path.b.snmp("TcpExtSyncookiesRecv"), 4, 4)
+        expect_in("valid cookies received", path.b.snmp("TcpExtSyncookiesRecv"), 4, 4)
 
 
 main(modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

@@ -320,7 +320,7 @@ def test_forged_synack():
         peer.start_connect()
         for number, off in enumerate((1, 2, 1000, 1 << 31, -1, -2), 1):
             peer.raw(SYN | ACK, peer.seq + number, peer.acked + off, peer.syn_options(syn_option()))
-            expect("counted", peer.ns.counters()["window_ignored"], number)
+            expect("window_ignored", peer.ns.counters()["window_ignored"], number)
             peer.read_all(0.001)
         peer.answer(b"")
         expect("congestion control, options", (peer.cc(), options_of(peer)), ("hpcc-classic", []))

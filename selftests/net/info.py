@@ -60,7 +60,7 @@ def test_unpaced():
     flow.run()
     flow.acked = first + 20 * 1420          # more segments are still in flight
     flow.echo(link.step(9000, 0.8))
-    expect("paces at", flow.rate(), (1 << 64) - 1)
+    expect("pacing rate", flow.rate(), (1 << 64) - 1)
     expect_in("bw", cc_info(flow.sock)[0], *[flow.flow()["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
 
 
@@ -76,14 +76,13 @@ def test_follows_U():
 
 
 def test_classic_shows_nothing():
-    """Neither hpcc-classic, which is Reno, nor an end that did not agree has such information."""
+    """Neither hpcc-classic, which is Reno, nor an end with Reno has such information."""
     pair = Pair()
     pair.s.sysctl("net.ipv4.tcp_congestion_control", "reno")
     client, server = pair.connect()
     transfer((client, server, pattern(10000)))
-    expect("name", pair.c.run("ss", "-tinH").count("hpcc-classic"), 1)
-    expect("getsockopt", (cc_info(client), cc_info(server)), (None, None))
-    expect("ss", shown(pair.c), None)
+    expect("flows of hpcc-classic", pair.c.run("ss", "-tinH").count("hpcc-classic"), 1)
+    expect("getsockopt, ss", (cc_info(client), cc_info(server), shown(pair.c)), (None, None, None))
 
 
 def test_after_a_timeout():
@@ -102,7 +101,7 @@ def test_ldcp():
     for cw in 1, 1 / 2, 1 / 4, 1 / 8:
         if cw < 1:
             flow.ack(1, marked=True)
-            expect("a segment", any(flow.got(2e-9 * T_NS) for _ in range(200)), True)
+            expect("segment sent", any(flow.got(2e-9 * T_NS) for _ in range(200)), True)
         bw, rtt_ns, *gains = cc_info(flow.sock)
         expect("cw, cw_min", gains, [cw, 25 / 256])
         expect_in("RTT", rtt_ns, T_NS, 8 * T_NS)
@@ -112,9 +111,7 @@ def test_ldcp():
 
 
 def test_only_who_asks():
-    """ss without -i does not print the information; a socket without a connection and a UDP socket have no such
-    information.
-    """
+    """ss without -i does not print the information; unconnected sockets and UDP sockets have no such information."""
     flow = Flow()
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()
@@ -135,18 +132,16 @@ def test_while_it_changes():
     pair = Pair()
     listener = pair.listen()
     done = threading.Event()
-    seen = {"ss": 0, "some": 0}
+    found = []          # for each run of ss the number of flows with values
 
-    def ask():
+    def run_ss():
         while not done.is_set():
-            text = pair.c.run("ss", "-tinH")
-            seen["ss"] += 1
-            seen["some"] += len(BBR.findall(text))
+            found.append(len(BBR.findall(pair.c.run("ss", "-tinH"))))
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    thread = threading.Thread(target=run_ss)
+    thread.start()
     try:
-        while seen["some"] < 20:
+        while sum(found) < 20:
             client, server = pair.connect(listener)
             transfer((client, server, pattern(5000)))
             for cc in "reno", "hpcc", "ldcp", "hpcc":
@@ -158,8 +153,8 @@ def test_while_it_changes():
             server.close()
     finally:
         done.set()
-        asking.join()
-    print(f"# ss ran {seen['ss']} times and saw {seen['some']}")
+        thread.join()
+    print(f"# ss ran {len(found)} times and showed {sum(found)} flows with values")
 
 
 main(modules=["sch_hpcc", "tcp_ldcp"])

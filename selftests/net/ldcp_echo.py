@@ -1,8 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/echo.c: a receiver echoes CE per packet; without ECN, or with another sender, it behaves as plain
-TCP does.
-"""
+"""kmod/ldcp/echo.c: a receiver echoes CE per packet; without ECN, or with another sender, it behaves as plain TCP."""
 
 import os
 import random
@@ -132,8 +130,8 @@ def test_while_the_owner_reads():
         flow = begin()
         sends(flow, [ECT] * 4)
         owner = HeldRead(flow.sock)
-        expect("ACKs meanwhile", sends(flow, fields), [[]] * len(fields))
-        expect_in("read", owner.release(), 1, 4 * SIZE)
+        expect("ACKs before the read ends", sends(flow, fields), [[]] * len(fields))
+        expect_in("bytes read", owner.release(), 1, 4 * SIZE)
         at = 0
         for covered, ece in acks_now(flow):
             expect(f"{fields}: ECE of {at} to {at + covered}",
@@ -149,8 +147,8 @@ def test_first_rtt_packets():
         echoed = [ack for count in (1, 2, 3, 5) for found in sends(flow, [NOT_ECT] * count + [tail]) for ack in found]
         covered = sum(covered for covered, _ in echoed)
         expect("empty ACKs", [covered for covered, _ in echoed if covered <= 0], [])
-        expect_in("covered", covered, 14, 15)
-        expect("tail marked", echoed[-1][1] if covered == 15 else tail == CE, tail == CE)
+        expect_in("packets acknowledged", covered, 14, 15)
+        expect("ECE for the tail", echoed[-1][1] if covered == 15 else tail == CE, tail == CE)
 
 
 def test_out_of_order():
@@ -218,12 +216,12 @@ def test_between_kernels():
         expect_rate(f"share of the link, {pair_of}", share_of(ends, 3000000), 0.8, 0.96)
         expect(f"RTOs, {pair_of}", pair.c.snmp("TcpExtTCPTimeouts"), 0)
         if virtual_time():
-            expect(f"lost, {pair_of}", pair.c.snmp("RetransSegs"), 0)
+            expect(f"retransmissions, {pair_of}", pair.c.snmp("RetransSegs"), 0)
         segments = sniffer.segments()
         # In bytes: the size of segments depends on the sender and its timers.
         marked = sum(len(seg.payload) for seg in segments if seg.ecn == CE)
         expect_in(f"marked, {pair_of}", marked, 20 * 1448, 3000000)
-        # an ACK with ECE that covers n bytes echoes n marked bytes, approximately
+        # An ACK with ECE that covers n bytes echoes about n marked bytes.
         acks = [seg for seg in segments if seg.sport == 5000 and not seg.payload]
         echoed = sum(seg.ack - last.ack for last, seg in zip(acks, acks[1:]) if seg.flags & ECE)
         expect_in(f"echoed, {pair_of}", echoed, marked - 4 * 1448, marked + 4 * 1448)
@@ -269,31 +267,25 @@ def test_accurate_receiver():
     expect_in("echoed", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)
 
 
-def small_windows(pair):
+SMALL = f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 1000 kmax 3100"
+
+
+# If the ACK of one of two packets reduces the window to one, the other packet is also acknowledged at once. With AccECN
+# a sender cannot request an ACK by CWR.
+@cases(small_windows=(Pair, {"cc": ("ldcp", "ldcp"), "ldcp": {"fast_start": 0}}), accurate_small_windows=(accurate, {}))
+def small_windows(hosts, how):
     """Eight flows share a link, with less than one packet in flight each: no ACK is delayed."""
+    pair = hosts(qdisc=SMALL, **how)
+    if not pair:
+        return
     listener = pair.listen()
     flows = [pair.connect(listener) for _ in range(8)]
     began = time.monotonic()
     transfer(*[(*ends, pattern(300000, i)) for i, ends in enumerate(flows)])
     took = time.monotonic() - began
     expect_in("below one", pair.c.counters("ldcp")["below_one"], 8, 100000)
-    expect_in("ACKs that waited", pair.s.snmp("TcpExtDelayedACKs"), 0, 1)
+    expect_in("delayed ACKs", pair.s.snmp("TcpExtDelayedACKs"), 0, 1)
     expect_rate("share of the link", 8 * 2.4 / LINK_MBPS / took, 0.7, 0.96)
-
-
-SMALL = f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 1000 kmax 3100"
-
-
-def test_small_windows():
-    """The ACK of one of two packets reduces the window to one: the other packet is acknowledged at once, too."""
-    small_windows(Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0}, qdisc=SMALL))
-
-
-def test_accurate_small_windows():
-    """With AccECN a sender cannot request an ACK by CWR: nevertheless no ACK is delayed."""
-    pair = accurate(qdisc=SMALL)
-    if pair:
-        small_windows(pair)
 
 
 def test_plain_sender():
@@ -304,7 +296,7 @@ def test_plain_sender():
     expect("receiver", get_cc(ends[1]), "ldcp")
     expect_rate("share of the link", share_of(ends, 3000000), 0.5, 0.96)
     if virtual_time():
-        expect("lost", pair.c.snmp("RetransSegs"), 0)
+        expect("retransmissions", pair.c.snmp("RetransSegs"), 0)
 
 
 main(modules=["tcp_ldcp", "sch_hpcc"])

@@ -8,7 +8,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair, meet
+from lib.net import Netns, Pair, joined, meet
 from lib.packet import FIN, PSH, SYN, Sniffer, data_segments, sane
 from lib.peer import T_NS, LdcpFlow
 from lib.tcp import TCP_CONGESTION, get_cc, pattern, set_cc, tcp_info, transfer
@@ -82,9 +82,7 @@ def test_iw_of_the_device():
 
 
 def test_bounded_by_the_receiver():
-    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment within this window
-    stays ECT.
-    """
+    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment stays ECT."""
     ecn = sent(start(1000), 1000)
     expect("segments, last", (len(ecn), ecn[-1:]), (65535 // MSS, [ECT0]))
 
@@ -95,7 +93,7 @@ def test_send_buffer_follows():
     sniffer = Sniffer(pair.s)
     client, _ = pair.connect()
     client.setblocking(False)
-    expect_in("bytes taken", client.send(bytes(1 << 20)), 40 * MSS, 1 << 20)
+    expect_in("bytes sent to the socket", client.send(bytes(1 << 20)), 40 * MSS, 1 << 20)
     expect("segments in the first RTT", len(first_rtt_of(sniffer)), 40)
 
 
@@ -131,7 +129,8 @@ def first_rtt(version, offload=True):
     time.sleep(max(0.1, 4 * DELAY_S))
     segments = sniffer.segments()
     sane(segments)
-    expect("afterwards, FINs", (set(fields(segments)), len([seg for seg in segments if seg.flags & FIN])), ({ECT0}, 2))
+    fins = sum(bool(seg.flags & FIN) for seg in segments)
+    expect("later ECN fields, FINs", (set(fields(segments)), fins), ({ECT0}, 2))
     expect("low_priority_sent", [ns.counters("ldcp")["low_priority_sent"] for ns in (pair.c, pair.s)], [9, 0])
 
 
@@ -149,9 +148,9 @@ def test_first_rtt_without_offload():
 def test_ends_with_the_first_ack():
     """Segments after the first ACK are ECT, although part of IW is unused."""
     flow = start()
-    expect("message", sent(flow, 5), [NOT_ECT] * 4 + [ECT0])
+    expect("ECN fields before the ACK", sent(flow, 5), [NOT_ECT] * 4 + [ECT0])
     flow.ack(1)
-    expect("after the ACK", sent(flow, 12), [ECT0] * 6)
+    expect("ECN fields after the ACK", sent(flow, 12), [ECT0] * 6)
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 4)
 
 
@@ -174,7 +173,7 @@ def test_small_segments():
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for _ in range(3):
         flow.sock.send(bytes(100))
-    expect("ends of messages", fields(flow.got()), [ECT0] * 3)
+    expect("ECN fields", fields(flow.got()), [ECT0] * 3)
 
 
 def test_msg_more():
@@ -190,17 +189,17 @@ def test_msg_more():
     flow = start()
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     flow.sock.send(bytes(2 * MSS + 5))
-    expect("under TCP_CORK", fields(flow.got()), [NOT_ECT] * 2)
+    expect("with TCP_CORK", fields(flow.got()), [NOT_ECT] * 2)
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
-    expect("its tail", fields(flow.got()), [ECT0])
+    expect("tail after TCP_CORK", fields(flow.got()), [ECT0])
 
 
 def test_fin_ends_a_message():
-    """MSG_MORE announces data, but none follow: the last packet has the FIN, and is ECT."""
+    """MSG_MORE announces data, but no data follow: the last packet has the FIN, and is ECT."""
     for how in "shutdown", "close":
         flow = start()
         flow.sock.send(bytes(2 * MSS + 50), socket.MSG_MORE)
-        expect("before", fields(flow.got()), [NOT_ECT] * 2)
+        expect("ECN fields before the FIN", fields(flow.got()), [NOT_ECT] * 2)
         getattr(flow.sock, how)(*[socket.SHUT_WR] * (how == "shutdown"))
         last = flow.got()
         expect(f"after {how}", [(seg.ecn, seg.flags & (FIN | PSH)) for seg in last],
@@ -213,15 +212,15 @@ def test_server_answers():
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     client.send(b"x" * 100)
-    expect("request", len(server.recv(200)), 100)
+    expect("bytes of the request", len(server.recv(200)), 100)
     server.send(pattern(16 * MSS))
     data = [seg for seg in first_rtt_of(sniffer) if seg.sport == 5000]
-    expect("answer", fields(data), [NOT_ECT] * 15 + [ECT0])
+    expect("ECN fields of the answer", fields(data), [NOT_ECT] * 15 + [ECT0])
 
 
 def test_setsockopt_in_the_first_rtt():
     """setsockopt() does not end the start, even if it selects ldcp again."""
-    for what, *option in (("nothing",), ("ldcp again", socket.IPPROTO_TCP, TCP_CONGESTION, b"ldcp"),
+    for what, *option in (("no option",), ("ldcp again", socket.IPPROTO_TCP, TCP_CONGESTION, b"ldcp"),
                           ("IP_TOS", socket.IPPROTO_IP, 1, 0x10), ("TCP_NODELAY", socket.IPPROTO_TCP, 1, 1),
                           ("SO_SNDBUF", socket.SOL_SOCKET, 7, 1 << 20)):
         flow = start()
@@ -234,17 +233,16 @@ def test_setsockopt_in_the_first_rtt():
     flow = start()
     for name in "cubic", "ldcp":
         set_cc(flow.sock, name)
-    expect("left and chosen again before the first packet", sent(flow, 4), [NOT_ECT] * 3 + [ECT0])
+    expect("cubic and ldcp again before the first packet", sent(flow, 4), [NOT_ECT] * 3 + [ECT0])
 
 
 def test_off():
     """With fast_start 0 all segments are ECT, and the initial window is TCP's."""
     flow = LdcpFlow(ldcp={"fast_start": 0, "iw": 30})
     flow.connect()
-    expect("ECN", sent(flow, 100), [ECT0] * 10)
-    expect("low_priority_sent", flow.counters()["low_priority_sent"], 0)
+    expect("ECN fields", sent(flow, 100), [ECT0] * 10)
     flow.ack(1)
-    expect("stage", stage(flow), "stable")
+    expect("low_priority_sent, stage", (flow.counters()["low_priority_sent"], stage(flow)), (0, "stable"))
 
 
 def test_no_start_in_mid_connection():
@@ -258,12 +256,10 @@ def test_no_start_in_mid_connection():
     time.sleep(5 * DELAY_S)
     sniffer.segments()
     set_cc(client, "ldcp")
-    expect("congestion control", get_cc(client), "ldcp")
-    expect("cwnd is cubic's", tcp_info(client)["cwnd"] < 40, True)
+    expect("congestion control, cwnd is cubic's", (get_cc(client), tcp_info(client)["cwnd"] < 40), ("ldcp", True))
     client.setblocking(False)
     client.send(bytes(60000))
-    expect("ECN", set(fields(first_rtt_of(sniffer))), {ECT0})
-    expect("reordering", tcp_info(client)["reordering"], 3)
+    expect("ECN fields, reordering", (set(fields(first_rtt_of(sniffer))), tcp_info(client)["reordering"]), ({ECT0}, 3))
 
 
 def test_pure_acks_stay():
@@ -296,12 +292,12 @@ def test_full():
     expect("in flight", flow.high - flow.acked, 10 * MSS)
     flow.ack(1)
     cw, line = flow.traced()[-1]
-    expect("stage, ends", (line["stage"], end_of(flow.ns)), ("stable", (1, 0, 0)))
+    expect("stage, ends, reordering", (line["stage"], end_of(flow.ns), tcp_info(flow.sock)["reordering"]),
+           ("stable", (1, 0, 0), 3))
     expect_in("cw", cw, 10.0, 10.025)
-    expect("reordering", tcp_info(flow.sock)["reordering"], 3)
     flow.got()
     flow.ack(1)
-    expect_in("cw grows", flow.cw(), cw + 0.02, cw + 0.03)
+    expect_in("cw after the next ACK", flow.cw(), cw + 0.02, cw + 0.03)
 
 
 def test_short_message_stays():
@@ -310,9 +306,8 @@ def test_short_message_stays():
     for _ in range(3):
         sent(flow, 3)
         flow.ack(3)
-        expect("stage", stage(flow), "start")
         info = tcp_info(flow.sock)
-        expect("cwnd, reordering", (info["cwnd"], info["reordering"]), (10, 3))
+        expect("stage, cwnd, reordering", (stage(flow), info["cwnd"], info["reordering"]), ("start", 10, 3))
     expect("low_priority_sent", flow.counters()["low_priority_sent"], 2)
     sent(flow, 3)
     flow.ack(3)
@@ -327,9 +322,9 @@ def test_marked():
     flow.traced()
     flow.ack(1, True)
     cw, line = flow.traced()[-1]
-    # five segments have been in flight
-    expect("line, ends", (line["stage"], cw, end_of(flow.ns)), ("stable", 4.5, (0, 0, 1)))
-    expect("reordering", tcp_info(flow.sock)["reordering"], 3)
+    # Five segments were in flight.
+    expect("stage, cw, ends, reordering", (line["stage"], cw, end_of(flow.ns), tcp_info(flow.sock)["reordering"]),
+           ("stable", 4.5, (0, 0, 1), 3))
     flow = start().busy()
     flow.got()
     flow.ack(1)
@@ -341,9 +336,8 @@ def test_marked():
 def test_late_handshake():
     """A delayed handshake makes IW far too large: at the first mark cw becomes the packets in flight."""
     flow = late_answer(10000, 0.5)
-    expect("IW", tcp_info(flow.sock)["cwnd"], 131072)
-    expect("taken", flow.sock.send(bytes(60 * MSS)), 60 * MSS)
-    expect("segments", len(flow.got()), 65535 // MSS)
+    found = tcp_info(flow.sock)["cwnd"], flow.sock.send(bytes(60 * MSS)), len(flow.got())
+    expect("IW, bytes sent to the socket, segments", found, (131072, 60 * MSS, 65535 // MSS))
     flow.ack(4)
     flow.got()
     flow.ack(2, True)
@@ -351,22 +345,21 @@ def test_late_handshake():
 
 
 def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twice=0, **how):
-    """Send a message of which some packets of the first RTT are lost. There is no RTO and no loss probe, nothing is
-    retransmitted needlessly, and cw becomes the number of packets that arrived in order.
-    """
+    """Send a message that loses packets in the first RTT: no RTO, loss probe or needless retransmission happens."""
+    # cw becomes the number of packets that arrived in order.
     flow = start(iw, **how)
     size = flow.MSS = pair_mss(flow.version)
     if not flow.timestamps:
         size += 12
     # The memory of a packet in the send buffer depends on the kernel's configuration.
     flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * message * size)
-    expect("queued", flow.sock.send(bytes(message * size)), message * size)
+    expect("bytes queued", flow.sock.send(bytes(message * size)), message * size)
     what = f"lost {sorted(lost)} of {message}"
     sent_segs = flow.receive(message * size, once([flow.start + size * number for number in lost]), rtt_s=rtt_s)
     expect(f"RTOs, {what}", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
     expect_in(f"segments, {what}", len(sent_segs), message + len(lost) + (twice if virtual_time() else 0),
               message + len(lost) + twice)
-    expect(f"sent again as ECT, {what}", set(fields(seg for _, seg in sent_segs[-len(lost):])), {ECT0})
+    expect(f"ECN fields of retransmissions, {what}", set(fields(seg for _, seg in sent_segs[-len(lost):])), {ECT0})
     expect(f"ends, {what}", end_of(flow.ns), (0, 1, 0))
     first = next(cw for cw, line in flow.traced() if line["stage"] == "stable")
     expect_in(f"cw, {what}", first, want_cw, want_cw + 0.3 * (message - len(lost)) / want_cw)
@@ -417,9 +410,8 @@ def test_everything_lost():
 
 
 def test_loss_of_a_longer_message():
-    """The message is longer than IW: the flow continues in the stable stage, and all data arrive.
-    RACK assumes that new segments and retransmissions of the same microsecond were sent in order.
-    """
+    """The message is longer than IW: the flow continues in the stable stage, and all data arrive."""
+    # RACK assumes that new segments and retransmissions of the same microsecond were sent in order.
     flow = lossy({4, 5}, 4, message=60, iw=20, within=40, twice=1)
     expect("losses in the stable stage", flow.counters()["losses"], 0)
 
@@ -477,8 +469,7 @@ class Path:
 def test_switch_drops_first():
     """A port with a queue beyond K drops Not-ECT packets only, which are retransmitted without an RTO."""
     for version in 4, 6:
-        path = Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40)
-        ends = path.connect()
+        path, *ends = joined(Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40))
         timeouts = path.c.snmp("TcpExtTCPTimeouts")     # a SYN may have waited for neighbour discovery
         began = time.monotonic()
         transfer((*ends, pattern(40 * pair_mss(version))))
@@ -490,9 +481,9 @@ def test_switch_drops_first():
                 time.sleep(0.01)
             expect("ends", sum(end_of(path.c)), 1)
             continue
-        expect("how it ended, RTOs", (end_of(path.c), path.c.snmp("TcpExtTCPTimeouts")), ((0, 1, 0), timeouts))
+        expect("ends, RTOs", (end_of(path.c), path.c.snmp("TcpExtTCPTimeouts")), ((0, 1, 0), timeouts))
         lost = path.c.snmp("RetransSegs")
-        expect_in("sent again", lost, 15, 30)
+        expect_in("retransmissions", lost, 15, 30)
         expect("dropped", path.r.qdiscs("eth1")[0]["drops"], lost)
         # the time for the data after 13 packets in order, at first with one segment per round trip
         expect_in("time", took, 0.0004, 0.002)
@@ -500,12 +491,11 @@ def test_switch_drops_first():
 
 def test_switch_takes_all():
     """A port with enough buffer drops nothing, and cw becomes IW."""
-    path = Path(4, "kmin 500000 kmax 600000 knonect 500000", iw=40)
-    client, server = path.connect()
+    path, client, server = joined(Path(4, "kmin 500000 kmax 600000 knonect 500000", iw=40))
     transfer((client, server, pattern(60 * MSS)))
     time.sleep(0.001)
-    expect("how it ended, sent again", (end_of(path.c), path.c.snmp("RetransSegs")), ((1, 0, 0), 0))
-    expect("cwnd", tcp_info(client)["cwnd"], 40)
+    expect("ends, retransmissions, cwnd", (end_of(path.c), path.c.snmp("RetransSegs"), tcp_info(client)["cwnd"]),
+           ((1, 0, 0), 0, 40))
 
 
 def test_message_on_an_idle_path():
@@ -519,7 +509,7 @@ def test_message_on_an_idle_path():
     expect_in("time", took, 20e-6 + size * 8 / 1e10, 1.2 * (40e-6 + size * 8 / 1e10))
 
 
-# ---- What it leaves behind ------------------------------------------------------------
+# ---- After a connection ------------------------------------------------------------
 
 def test_next_connection():
     """The values that a start assumes for the path are not saved as metrics of the destination."""

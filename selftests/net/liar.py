@@ -1,9 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Receivers that send false echoes: W keeps its bounds, data arrive, counters show the lie, and the lie has no later
-effect.
-"""
+"""Receivers send false echoes: W keeps its bounds, data arrive, counters show the lie, and it has no later effect."""
 
+import itertools
 import os
 import random
 import socket
@@ -56,7 +55,7 @@ def random_field(bits, rng=random.Random(3)):
 
 
 def replay(pick):
-    """Return a lie that repeats earlier records; pick(n) chooses among n."""
+    """Return a lie that repeats earlier records; pick(n) chooses one of n records."""
     past = []
 
     def lie(records):
@@ -102,9 +101,9 @@ class Liar:
 
 
 def lied_to(name, lie, version=4, nbytes=NBYTES):
-    """Send to a lying receiver. Return goodput, path and client. With random lies each segment carries a request,
-    because the mean of few samples varies much; with maxStage 0 each short queue among random queues would multiply W.
-    """
+    """Send to a lying receiver. Return goodput, path and client."""
+    # With random lies each segment carries a request, because the mean of few samples varies much; with maxStage 0 each
+    # short queue among random queues would multiply W.
     path = BoxPath(version, change=Liar(lie), host_mbps=2 * MBPS,
                    **({"sample": 0, "max_stage": 5} if "random" in name else {}))
     client, path.server = path.connect()
@@ -134,11 +133,10 @@ EMPTY = (
     ("time at random", each(ts=random_field(20)), "ts_back_ignored"),
     ("txBytes run backwards", each(tx=counting(-100)), "tx_excess_ignored"),
     ("links at random", each(tag=random_field(8)), "path_changes"),
-    ("hops that are none", each(hop=9), "bad_hop_ignored"),
-    # the next two lies try to keep W high: W stays at W_init, and the queue overflows
-    ("no queue, ever", each(qlen=0), "agreed"),
-    ("no load, ever", each(qlen=0, tx=5), "agreed"),
-)
+    ("a hop beyond the path", each(hop=9), "bad_hop_ignored"),
+    # The next two lies try to keep W high: W stays at W_init, and the queue overflows.
+    ("always no queue", each(qlen=0), "agreed"),
+    ("always no load", each(qlen=0, tx=5), "agreed"))
 
 
 def test_empty_lies():
@@ -149,21 +147,15 @@ def test_empty_lies():
         expect_in(f"{name}: {counter}", path.a.counters()[counter], 1, MOST)
 
 
-# Consistent lies about a loaded link. The sender follows these lies, because a receiver can also
-# slow down its sender by its receive window or by late ACKs. The number is the minimum of W_init / W.
+# Consistent lies about a loaded link. The sender follows these lies, because a receiver can also slow down its sender
+# by its receive window or by late ACKs. The number is the minimum of W_init / W.
 LOADED = (
-    ("a queue, ever", each(qlen=qlen_code(6000)), 5),
-    ("half a queue, ever", each(qlen=qlen_code(3000)), 2),
-    ("longest queue", each(qlen=0xfff), 100),
-    ("longest queue on a full link", full(0xfff), 100),
-    ("queues at random", each(qlen=random_field(12)), 100),
-    ("txBytes fast", each(tx=counting(5000)), 5),
-    ("txBytes twice as fast as B", full(0, 2), 100),
-    ("txBytes at random", each(tx=random_field(20)), 1),
-    ("txBytes stand still", each(tx=5), 1),
-    ("a full link", full(0), 1),
-    ("a full link and a queue of T/2, ever", full(qlen_code(3000)), 5),
-)
+    ("always a queue", each(qlen=qlen_code(6000)), 5), ("always half a queue", each(qlen=qlen_code(3000)), 2),
+    ("longest queue", each(qlen=0xfff), 100), ("longest queue on a full link", full(0xfff), 100),
+    ("random queues", each(qlen=random_field(12)), 100), ("txBytes fast", each(tx=counting(5000)), 5),
+    ("txBytes twice as fast as B", full(0, 2), 100), ("random txBytes", each(tx=random_field(20)), 1),
+    ("txBytes stand still", each(tx=5), 1), ("a full link", full(0), 1),
+    ("always a full link and a queue of T/2", full(qlen_code(3000)), 5))
 
 
 def test_lies_of_load():
@@ -177,7 +169,7 @@ def test_lies_of_load():
         expect("unseen_loss", path.a.counters()["unseen_loss"], 0)
         path.change_packet = nothing
         goodput_mbps(client, path.server, NBYTES // 3)
-        expect_half(f"{name} no more", path.version, NBYTES, goodput_mbps(client, path.server, NBYTES))
+        expect_half(f"after {name}", path.version, NBYTES, goodput_mbps(client, path.server, NBYTES))
 
 
 def test_lies_slow_the_liar_only():
@@ -187,15 +179,13 @@ def test_lies_slow_the_liar_only():
     goodput_mbps(*slow, NBYTES // 20)
     slow[0].setblocking(False)
     slow[0].send(bytes(1 << 20))
-    expect_half("an honest one", path.version, NBYTES, goodput_mbps(*honest, NBYTES))
+    expect_half("an honest receiver", path.version, NBYTES, goodput_mbps(*honest, NBYTES))
     flow = path.a.flow(slow[0])
     expect_in("the liar's W", flow["W"], w_init(flow) // 1024, w_init(flow) // 64)
 
 
 def overload(what, change, limit, seconds, losses, beside=True):
-    """Send for some seconds through a box in front of a slow port that drops packets, beside a cubic flow or alone. Check
-    the share of packets dropped and the losses that count. Return (path, bytes that arrived by flow).
-    """
+    """Send to a slow port behind a box. Check drops and losses. Return (path, bytes that arrived by flow)."""
     need_virtual_time()
     path = BoxPath(change=change)
     path.change(1, f"hpcc rate 10mbit limit {limit}")
@@ -215,23 +205,20 @@ def test_lies_of_no_load():
 
 
 def shortly(every):
-    """Return a lie: echoes report the link as idle, but two of `every` echoes report a queue of 4 T.
-    U excuses the losses of that round trip, and W is low only until the next record.
-    """
-    count = [0]
+    """Return a lie: echoes report the link as idle, but two of `every` echoes report a queue of 4 T."""
+    # U excuses the losses of that round trip, and W is low only until the next record.
+    count = itertools.count(1)
 
     def lie(records):
-        count[0] += 1
+        qlen = qlen_code(4 * 6000) if next(count) % every < 2 else 0    # T: 4096 to 8191
         for rec in records:
-            rec["tx"] = 5
-            rec["qlen"] = qlen_code(4 * 6000) if count[0] % every < 2 else 0    # T: 4096 to 8191
+            rec |= {"tx": 5, "qlen": qlen}
     return lie
 
 
 def test_lies_of_a_busy_link():
-    """The receiver reports a slow port that drops packets as idle, and from time to time, for a moment, as overloaded.
-    A busy link excuses four windows of losses, and no more.
-    """
+    """The receiver reports a slow port that drops packets as idle, and from time to time as overloaded."""
+    # A busy link excuses four windows of losses, and no more.
     for every in 15, 40:
         _, arrived = overload(f"2 of {every}", Liar(shortly(every), port=5001), "150kb", 10, 5)
         expect_in("share", arrived[0] / sum(arrived), 0, 0.75)
@@ -265,9 +252,8 @@ class Denier(Liar):
 
 
 def test_denied_losses():
-    """Beside a cubic flow, the receiver reports a slow port that drops packets as idle, and all
-    retransmissions as duplicates. Late packets excuse few losses beyond 1/32.
-    """
+    """Beside a cubic flow, the receiver reports a port that drops as idle, and retransmissions as duplicates."""
+    # Late packets excuse few losses beyond 1/32.
     for packets in 20, 100:
         path, _ = overload(f"{packets} packets", Denier(each(qlen=0, tx=5), 5001), 1500 * packets, 10, 9)
         expect_in("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 100, 10000)
@@ -298,7 +284,8 @@ def test_duplicates_that_were_not():
             lose(flow, link, 8)
             if flow.cc() != "hpcc":
                 break
-        expect(f"forged {forged}", (flow.cc(), flow.ns.counters()["unseen_loss"]), ("hpcc-classic", 1))
+        expect(f"mode, unseen_loss after {forged} forged DSACKs", (flow.cc(), flow.ns.counters()["unseen_loss"]),
+               ("hpcc-classic", 1))
 
 
 def test_duplicates_of_before():
@@ -318,7 +305,7 @@ def test_duplicates_of_before():
             lose(flow, link, 12)
             turns[-1] += 1
     expect_in("round trips to the fallback", turns[0], 1, 3)
-    expect("the same with DSACKs of before", turns[1], turns[0])
+    expect("round trips to the fallback after earlier DSACKs", turns[1], turns[0])
 
 
 def test_same_record_for_long():
@@ -366,12 +353,12 @@ def test_always_a_first_record():
 
 
 def test_many_first_records():
-    """The hops of a long path report in turn: until each has reported once, that is no lack of telemetry."""
+    """The hops of a long path report in turn: the flow does not fall back before each hop has reported once."""
     flow, link = Flow(), Link(15)
     for hop in range(1, 16):
         flow.run()
         flow.echo(Link(hop, ts=link.step(9000, 0.1).ts), hops=15)
-        expect(f"hop {hop}", flow.cc(), "hpcc")
+        expect(f"congestion control after hop {hop}", flow.cc(), "hpcc")
     for _ in range(4):
         flow.round(link.step(9000, 0.1), hops=15)
     expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc", 0))
@@ -379,67 +366,51 @@ def test_many_first_records():
 
 # ---- random lies
 
-class Lies:
-    """A sequence of random options with all kinds of lies."""
+def lies(seed):
+    """Yield random options with three kinds of lies."""
+    rng, link = random.Random(seed), Link()
 
-    def __init__(self, seed):
-        self.rng = random.Random(seed)
-        self.link = Link()
-        self.past = [self.of_link()]
-        self.kinds = self.rng.sample((self.honest, self.zeros, self.noise, self.fields, self.again,
-                                      self.huge, self.back, self.head, self.hops), 3)
+    def of_link(*step):
+        if step:
+            link.step(*step)
+        return option(ECHO, [link.raw()], SCALE, 1)
 
-    def of_link(self):
-        return option(ECHO, [self.link.raw()], SCALE, 1)
+    def huge():
+        link.step(rng.randrange(1, 20000), 4 * rng.random())
+        link.code = rng.choice((0, 0xfff))
+        return of_link()
 
-    def honest(self):
-        self.link.step(self.rng.randrange(1, 20000), self.rng.random(), self.rng.random())
-        return self.of_link()
+    def back():
+        link.ts -= rng.randrange(20000)
+        link.tx -= rng.randrange(20000)
+        return of_link()
 
-    def zeros(self):
-        value = self.rng.choice((b"\0", b"\xff"))
-        return option(ECHO, [value * 8] * self.rng.randrange(1, 4), SCALE, self.rng.randrange(16))
-
-    def noise(self):
-        return option(ECHO, [self.rng.randbytes(8) for _ in range(self.rng.randrange(4))], SCALE, self.rng.randrange(16))
-
-    def fields(self):
-        return option(ECHO, [record(1, *[self.rng.getrandbits(bits) for bits in (20, 20, 12)])], SCALE, 1)
-
-    def again(self):
-        return self.rng.choice(self.past)
-
-    def huge(self):
-        self.link.step(self.rng.randrange(1, 20000), 4 * self.rng.random())
-        self.link.code = self.rng.choice((0, 0xfff))
-        return self.of_link()
-
-    def back(self):
-        self.link.ts -= self.rng.randrange(20000)
-        self.link.tx -= self.rng.randrange(20000)
-        return self.of_link()
-
-    def head(self):
-        opt = bytearray(self.rng.choice(self.past))
-        opt[self.rng.randrange(1, 4)] = self.rng.getrandbits(8)
+    def head():
+        opt = bytearray(rng.choice(past))
+        opt[rng.randrange(1, 4)] = rng.getrandbits(8)
         return bytes(opt)
 
-    def hops(self):
-        return option(ECHO, [Link(hop, ts=self.rng.getrandbits(20), tx=self.rng.getrandbits(20)).raw()
-                             for hop in self.rng.sample(range(1, 16), 3)], SCALE, 15)
+    def hops():
+        return option(ECHO, [Link(hop, ts=rng.getrandbits(20), tx=rng.getrandbits(20)).raw()
+                             for hop in rng.sample(range(1, 16), 3)], SCALE, 15)
 
-    def next(self):
-        opt = self.rng.choice(self.kinds)()
-        self.past.append(opt)
-        return opt
+    past = [of_link()]
+    kinds = rng.sample((
+        lambda: of_link(rng.randrange(1, 20000), rng.random(), rng.random()),       # the truth
+        lambda: option(ECHO, [rng.choice((b"\0", b"\xff")) * 8] * rng.randrange(1, 4), SCALE, rng.randrange(16)),
+        lambda: option(ECHO, [rng.randbytes(8) for _ in range(rng.randrange(4))], SCALE, rng.randrange(16)),
+        lambda: option(ECHO, [record(1, *[rng.getrandbits(bits) for bits in (20, 20, 12)])], SCALE, 1),
+        lambda: rng.choice(past), huge, back, head, hops), 3)
+    while True:
+        past.append(rng.choice(kinds)())
+        yield past[-1]
 
 
 def tell_lies(flow, seed):
     """Run some round trips with lies only."""
-    lies = Lies(seed)
-    for _ in range(12):
+    for lie in itertools.islice(lies(seed), 12):
         flow.run(1e-5)
-        flow.send(lies.next())
+        flow.send(lie)
         now = flow.flow()
         for name in "W", "Wc":
             expect_in(f"seed {seed}: {name}", now[name], W_MIN, W_INIT)
@@ -450,8 +421,7 @@ def tell_lies(flow, seed):
 
 def repent(flow, seed):
     """Send correct records of an idle link: W returns to W_init."""
-    # baselines are valid for 64 T
-    time.sleep(64e-9 * T_NS)
+    time.sleep(64e-9 * T_NS)            # makes baselines void
     link, turns = Link(tag=77), 0
     flow.window = 100
     while flow.cc() != "hpcc":
@@ -531,7 +501,7 @@ def test_late_handshake():
             expect_in(f"{connect.__name__}, {delay_s} s, {how}, where {where}: segments", got, *bounds)
         got = connected(LdcpFlow(ldcp={"fast_start": 1, "iw": 0} | how), delay_s)
         expect_in(f"ldcp, {delay_s} s, {how}: segments", got, *bounds)
-    expect("the route's window", connected(Peer(initcwnd=3, base_rtt_ns=0), 0.9), 3)
+    expect("segments with the window of the route", connected(Peer(initcwnd=3, base_rtt_ns=0), 0.9), 3)
 
 
 def test_late_handshake_then_honest():
