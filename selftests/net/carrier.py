@@ -163,7 +163,7 @@ def dropped_later(name):
         if name == "csig":
             expect_in("ignored", b["csig_ignored"], 1, 100000)
         if name != "ioam":
-            expect("retransmitted", path.a.snmp("RetransSegs"), 0)
+            expect("retransmissions", path.a.snmp("RetransSegs"), 0)
             path.no_errors()
 
 

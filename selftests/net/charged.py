@@ -76,7 +76,7 @@ def test_tag_beside_the_packet():
             of_packet, _ = charged(wire, lambda: wire.send(frame(18, [(0x8100, 5)])))
             expect(f"{how} {child}, in the packet", (taken, of_packet), (HEAD + 18 + VLAN + OVERHEAD,) * 2)
             taken, _ = charged(wire, lambda: wire.send_gso(frame(2500, partial=True), MSS, gso))
-            expect("GSO", taken, 2500 + 3 * (HEAD + VLAN + OVERHEAD))
+            expect("bytes of a GSO packet", taken, 2500 + 3 * (HEAD + VLAN + OVERHEAD))
 
 
 def test_memory_of_a_child():

@@ -78,8 +78,8 @@ def through(wire, what, gso, during=None):
     count = arrived(wire)
     after = qdiscs()
     root = after[0]
-    expect(f"{what}: left", [(q["kind"], q["qlen"], q["backlog"]) for q in after if q["qlen"] or q["backlog"]], [])
-    expect(f"{what}: queue", [q["hpcc"]["qlen"] for q in after if q["kind"] == "hpcc" and q["hpcc"]["qlen"]], [])
+    expect(f"{what}: not empty", [(q["kind"], q["qlen"], q["backlog"]) for q in after if q["qlen"] or q["backlog"]], [])
+    expect(f"{what}: qlen of hpcc", [q["hpcc"]["qlen"] for q in after if q["kind"] == "hpcc" and q["hpcc"]["qlen"]], [])
     expect(f"{what}: bytes", root["bytes"] - before["bytes"], count)
     if not gso and not during:
         expect(f"{what}: packets", root["packets"] + root["drops"] - before["packets"] - before["drops"], 40)

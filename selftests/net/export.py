@@ -14,6 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 
 from lib.genl import cookie
 from lib.kernel import load, unload, virtual_time
@@ -31,12 +32,6 @@ CLOSED = None
 NOT_LOADED = "hpccmon export: tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc\n"
 
 
-def content(name):
-    """Return the text of a file."""
-    with open(name, encoding="ascii") as file:
-        return file.read()
-
-
 def mode(name):
     return oct(os.stat(name).st_mode & 0o777)
 
@@ -47,7 +42,7 @@ def textfile(ns, *words, status=0):
     output = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
     expect("output", output, NOT_LOADED if status else "")
     expect("files, mode", (os.listdir(folder), mode(f"{folder}/hpcc.prom")), (["hpcc.prom"], "0o644"))
-    return content(f"{folder}/hpcc.prom")
+    return Path(f"{folder}/hpcc.prom").read_text("ascii")
 
 
 def serve(ns, *words):
@@ -107,7 +102,7 @@ def test_without_the_module():
     text = textfile(ns, status=NOTHING)
     expect("metrics", dict(Metrics(text)), {"hpcc_up": {frozenset(): 0}})
     time.sleep(0.6)
-    expect("by HTTP", ask(ns)[2], text)
+    expect("text by HTTP", ask(ns)[2], text)
     load(ns)
     time.sleep(0.6)
     expect("up", Metrics(ask(ns)[2]).one("hpcc_up"), 1)
@@ -131,7 +126,7 @@ def test_usage():
     server = serve(ns)
     expect("in use", run(ns, "export", status=NOTHING), f"hpccmon export: 127.0.0.1:{PORT}: Address already in use\n")
     stop(server)
-    expect("of another host", run(ns, "export", "-l", "192.0.2.1:80", status=NOTHING),
+    expect("address of another host", run(ns, "export", "-l", "192.0.2.1:80", status=NOTHING),
            "hpccmon export: 192.0.2.1:80: Cannot assign requested address\n")
 
 
@@ -144,14 +139,14 @@ def test_textfile_is_whole():
     with open(name, encoding="ascii") as file:
         pair.connect(listener)
         run(pair.c, "export", "--flows", "-t", name)
-        expect("readers", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
-    expect("of who comes", len(Metrics(content(name))["hpcc_flow_window_bytes"]), 21)
+        expect("flows for a reader of the old file", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
+    expect("flows in the new file", len(Metrics(Path(name).read_text("ascii"))["hpcc_flow_window_bytes"]), 21)
     before = os.stat(name)
     output = run(pair.c, "export", "--flows", "-t", name, status=NOTHING,
                  preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
                                      resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))))
-    expect("too long", output, f"hpccmon export: {name}: File too large\n")
-    expect("the one before", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
+    expect("file too long", output, f"hpccmon export: {name}: File too large\n")
+    expect("file, folder after the error", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
     output = run(pair.c, "export", "-t", "-", cwd=folder)
     expect("standard output", (Metrics(output).one("hpcc_up"), os.listdir(folder)), (1, ["hpcc.prom"]))
     with open("/dev/full", "w", encoding="ascii") as full:
@@ -159,12 +154,12 @@ def test_textfile_is_whole():
                "hpccmon export: cannot write: No space left on device\n")
     os.mkdir(f"{folder}/dir")
     os.symlink("/dev/null", f"{folder}/link")
-    for what, wrong in ("none/x", "No such file or directory"), ("dir", "it exists, and is not a regular file"), \
-            ("link", "it exists, and is not a regular file"):
+    irregular = "it exists, and is not a regular file"
+    for what, wrong in ("none/x", "No such file or directory"), ("dir", irregular), ("link", irregular):
         expect(what, run(pair.c, "export", "-t", f"{folder}/{what}", status=NOTHING),
                f"hpccmon export: {folder}/{what}: {wrong}\n")
-    expect("what is there", (sorted(os.listdir(folder)), os.path.islink(f"{folder}/link")),
-           (["dir", "hpcc.prom", "link"], True))
+    found = sorted(os.listdir(folder)), os.path.islink(f"{folder}/link")
+    expect("folder, link is a link", found, (["dir", "hpcc.prom", "link"], True))
     mask = os.umask(0o077)
     run(pair.c, "export", "-t", name)
     os.umask(mask)
@@ -206,7 +201,7 @@ def test_same_as_netlink():
             expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
         time.sleep(0.2 + 80e-9 * T_NS)
         metrics = Metrics(textfile(flow.ns))
-        expect("once it is idle", metrics.one("hpcc_flows_window_bytes_count"), 0)
+        expect("windows of an idle flow", metrics.one("hpcc_flows_window_bytes_count"), 0)
         expect("without --flows", [name for name in metrics if name.startswith("hpcc_flow_")], ["hpcc_flow_limit_total"])
 
 
@@ -228,13 +223,13 @@ def test_many_flows():
         expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
         expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
                           and name not in ("hpcc_flow_telemetry_ignored_total", "hpcc_flow_limit_total")}, {nr})
-    expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_omitted"), 300)
+    expect("omitted without --flows", Metrics(textfile(pair.c)).one("hpcc_flows_omitted"), 300)
     known = few.labels("hpcc_flow_window_bytes")
     first = {flow["lport"] for flow in sorted(pair.c.dump(), key=lambda flow: flow["cookie"])[:10]}
-    expect("the first ones", {int(labels["local"].rpartition(":")[2]) for labels in known}, first)
+    expect("flows with series", {int(labels["local"].rpartition(":")[2]) for labels in known}, first)
     for _ in range(20):
         pair.connect(listener)
-    expect("the same", Metrics(textfile(pair.c, "--flows=10")).labels("hpcc_flow_window_bytes"), known)
+    expect("series later", Metrics(textfile(pair.c, "--flows=10")).labels("hpcc_flow_window_bytes"), known)
 
 
 def fallen_back(flow):
@@ -255,7 +250,7 @@ def test_fallback():
         sock.connect(("127.0.0.1", 5000))
         cookie(sock)
     fallen_back(flow)
-    expect("the oldest", min(flow.ns.dump(), key=lambda flow: flow["cookie"])["mode"], "telemetry")
+    expect("mode of the oldest flow", min(flow.ns.dump(), key=lambda flow: flow["cookie"])["mode"], "telemetry")
     metrics = Metrics(textfile(flow.ns, "--flows=1"))
     expect("flow", [(labels["mode"], labels["fell_back"]) for labels in metrics.labels("hpcc_flow_info")],
            [("classic", "silence")])
@@ -266,7 +261,7 @@ def test_fallback():
 def test_http():
     """The server answers GET /metrics over IPv4 and IPv6; it refuses all other requests."""
     flow, _, _ = measured(1, 0.8)
-    # From 1.0 on, libmicrohttpd closes a connection without an answer if a request is not HTTP.
+    # Since 1.0 libmicrohttpd closes a connection without an answer if a request is not HTTP.
     library = ctypes.CDLL("libmicrohttpd.so.12").MHD_get_version
     library.restype = ctypes.c_char_p
     old, local = library().startswith(b"0."), " HTTP/1.1\r\nHost: localhost\r\n"
@@ -288,7 +283,7 @@ def test_http():
         stop(server)
     with flow.ns, socket.socket() as sock:
         server = serve(flow.ns)
-        expect("loopback alone", sock.connect_ex((flow.kernel, PORT)) != 0, True)
+        expect("only loopback accepts connections", sock.connect_ex((flow.kernel, PORT)) != 0, True)
     stop(server)
 
 
@@ -318,7 +313,7 @@ def test_host():
     words = "-l", f"0.0.0.0:{PORT}", "--host", "h1,h1.example,192.0.2.1"
     check(words, flow.kernel, ((*ours, *more, " h1", " H1.Example:4722", " 192.0.2.1:80", f" {flow.kernel}:1"),
                                (*foreign, " h1,h1.example", " h1.exampl", " example")), (200, 403))
-    # another of its addresses
+    # The server has this address, too, but was not given its name.
     check(words, "127.0.0.1", ([f" {flow.kernel}"],), (403,))
     check(("-l", f"[::1]:{PORT}", "--host", "2001:db8::7"), "::1",
           ([" [2001:db8::7]:80", " [::1]"], [" [2001:db8::8]:80"]), (200, 403))
@@ -333,15 +328,15 @@ def test_held_clients():
     for _ in range(40):
         with contextlib.suppress(OSError):
             served += ask(ns)[0] == 200
-    expect("served", served, 40)
+    expect("clients served", served, 40)
     # One slot is enough for clients that connect one at a time.
-    expect("ended", [bool(ended(sock)) for sock in held], [True] + [False] * 7)
+    expect("connections that ended", [bool(ended(sock)) for sock in held], [True] + [False] * 7)
     # A client that has sent a request is disconnected only after all clients without a request.
     held[7].sendall(f"{GET}\r\n".encode())
     for _ in range(100):
         idle = client(ns)
-    expect("answer", answer(held[7])[0], 200)
-    expect("ended", ([ended(sock) for sock in held[:7]], ended(idle)), ([True] * 7, False))
+    expect("status of the answer", answer(held[7])[0], 200)
+    expect("connections that ended", ([ended(sock) for sock in held[:7]], ended(idle)), ([True] * 7, False))
     stop(server)
 
 
@@ -384,11 +379,11 @@ def test_hostile_clients():
     # This client sends too much.
     expect("long header", ask(ns, f"{GET}X: {'x' * 100000}\r\n\r\n")[0] in (413, 431), True)
     # These clients send a request and do not read the answer.
-    deaf = [client(ns, room=4096) for _ in range(8)]
-    for sock in deaf:
+    silent = [client(ns, room=4096) for _ in range(8)]
+    for sock in silent:
         sock.sendall(f"{GET}\r\n".encode())
     expect("status", ask(ns)[0], 200)
-    expect_in("time", until_ended(deaf, b"x"), 9, 14)
+    expect_in("time", until_ended(silent, b"x"), 9, 14)
     for _ in range(300):
         sock = client(ns)
         sock.sendall(GET[:-12].encode())
@@ -414,24 +409,24 @@ def test_dashboard():
     hops = busy.labels("hpcc_flow_hop_utilization_ratio")
     expect("links", sorted((labels["hop"], labels["node"], labels["port"]) for labels in hops),
            [("1", "1", "2"), ("2", "2", "2"), ("3", "3", "2")])
-    holds = "hpcc_flow_hop_bottleneck"
-    expect("holds", [labels["node"] for key, labels in zip(busy[holds].values(), busy.labels(holds)) if key], ["2"])
-    expect("fell back, of before", (fell_back.one("hpcc_flow_info", mode="classic"),
-                                    "hpcc_flow_utilization_ratio" in fell_back), (1, False))
+    name = "hpcc_flow_hop_bottleneck"
+    expect("bottleneck", [labels["node"] for key, labels in zip(busy[name].values(), busy.labels(name)) if key], ["2"])
+    expect("info, whether U of a flow that fell back is exported", (
+        fell_back.one("hpcc_flow_info", mode="classic"), "hpcc_flow_utilization_ratio" in fell_back), (1, False))
     names = set()
     for title, expr in expressions():
         of_panel = set(re.findall(r"hpcc_\w+", expr))
-        expect(f"{title}: unknown", of_panel - set(busy), set())
+        expect(f"{title}: unknown metrics", of_panel - set(busy), set())
         names |= of_panel
         known = {"instance"}.union(*(labels for name in of_panel for labels in busy.labels(name)))
         used = re.findall(r"by \((.*?)\)", expr) + re.findall(r'(\w+)(?:=~|!=|=)"', expr)
-        expect(f"{title}: labels", {label for group in used for label in group.split(", ")} - known, set())
+        expect(f"{title}: unknown labels", {label for group in used for label in group.split(", ")} - known, set())
     print(f"# {len(names)} metrics in {len(expressions())} expressions")
     panels = dashboard()["panels"]
     expect("ids", len({panel["id"] for panel in panels}), len(panels))
     taken = [(x, y) for panel in panels for at in [panel["gridPos"]]
              for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
-    expect("overlap", len(taken), len(set(taken)))
+    expect("grid cells without overlap", len(taken), len(set(taken)))
     expect_in("columns", max(x for x, _ in taken), 0, 23)
 
 
@@ -460,7 +455,7 @@ def test_names():
     process = start(Netns(), "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
     _, wrong = process.communicate(timeout=60)
     expect("output", (process.returncode, wrong), (0, "without names of links: the names of links require CAP_NET_ADMIN\n"))
-    expect("up", Metrics(content(f"{folder}/x.prom")).one("hpcc_up"), 1)
+    expect("up", Metrics(Path(f"{folder}/x.prom").read_text("ascii")).one("hpcc_up"), 1)
 
 
 main(modules=["sch_hpcc"])

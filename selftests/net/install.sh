@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Documentation/install.rst: the examples for boot, and the commands that find each kind
-# of user of a module.
+# Documentation/install.rst: the examples for boot, and the commands that find each kind of user of a module.
 
 # shellcheck source=selftests/lib/net.sh
 . "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
@@ -32,11 +31,14 @@ time.sleep(60)' "$@" &
 	defer eval "kill $! 2> /dev/null"
 }
 
+# value NAME: print a sysctl of namespace a
+value() { ip netns exec a sysctl -n "$1"; }
+
 test_sysctl_d()
 {
 	ns_add a
 	ip netns exec a sysctl -qp "$BOOT/sysctl.d/hpcc.conf"
-	expect "default" "$(ip netns exec a sysctl -n net.ipv4.tcp_congestion_control)" hpcc
+	expect "default" "$(value net.ipv4.tcp_congestion_control)" hpcc
 }
 
 # The settings that are comments in the file also work.
@@ -46,8 +48,8 @@ test_sysctl_d_comments()
 	sed -n 's/^#\(net\.\)/\1/p' "$BOOT/sysctl.d/hpcc.conf" > "/run/hpcc.$$"
 	defer rm "/run/hpcc.$$"
 	ip netns exec a sysctl -qp "/run/hpcc.$$"
-	expect "default" "$(ip netns exec a sysctl -n net.ipv4.tcp_congestion_control)" ldcp
-	expect "base_rtt_ns" "$(ip netns exec a sysctl -n net.hpcc.base_rtt_ns)" 13000
+	expect "default" "$(value net.ipv4.tcp_congestion_control)" ldcp
+	expect "base_rtt_ns" "$(value net.hpcc.base_rtt_ns)" 13000
 }
 
 test_modules_load_d()
