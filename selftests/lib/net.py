@@ -15,11 +15,12 @@ import time
 
 from .genl import Family
 from .kernel import load, users
-from .ktap import defer, expect
+from .ktap import Skip, defer, expect
 from .tcp import bind_soon, let_go, set_cc
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
+IPPROTO_MPTCP = 262
 
 
 def _setns(fd):
@@ -173,8 +174,14 @@ class Netns:
         raise KeyError(name)
 
     def socket(self, version=4, proto=0):
-        with self:
-            sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_STREAM, proto)
+        """Return a socket. Skip the test if this kernel has no MPTCP."""
+        try:
+            with self:
+                sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_STREAM, proto)
+        except OSError as error:
+            if proto == IPPROTO_MPTCP:
+                raise Skip(f"no MPTCP: {error}") from error
+            raise
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         defer(let_go, sock)
         return sock
@@ -265,6 +272,12 @@ def same_ends():
         client.connect(("fe80::2", 5000, 0, here))
         ends.append((client, here, listener))
     return c, ends
+
+
+def expect_counters(ns, what="counters", **want):
+    """Fail unless these counters of a namespace have these values."""
+    counters = ns.counters()
+    expect(what, {name: counters[name] for name in want}, want)
 
 
 def joined(hosts, *what, **how):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/hook/local_in.c: how the kernel processes valid and invalid options."""
 
+import contextlib
 import ctypes
 import os
 import random
@@ -47,10 +48,8 @@ def connected(nbytes=200000, **how):
 def send(peer, nbytes):
     """Let the kernel send, and read its segments."""
     peer.sock.setblocking(False)
-    try:
+    with contextlib.suppress(BlockingIOError):
         peer.sock.send(bytes(nbytes))
-    except BlockingIOError:
-        pass
     while peer.take(2e-9 * T_NS):
         pass
 
@@ -149,8 +148,7 @@ def test_taken_out():
 
 
 def test_left_in():
-    """An option with PROMPT, an unknown or malformed option, and an option beside another option stay in the
-    segment.
+    """An option with PROMPT, an unknown or malformed option, and an option beside another option stay in the segment.
     """
     one = [record(1, 5, 6)]
     for what, options in (
@@ -161,7 +159,7 @@ def test_left_in():
         peer = Peer().connected()
         peer.send(b"", b"begin...")
         expect(f"{what}: header predictions", predicted(peer, options, b"1 of 2: "), 0)
-        expect("none: header predictions", predicted(peer, b"", b"2 of 2: "), 1)
+        expect("no option: header predictions", predicted(peer, b"", b"2 of 2: "), 1)
         peer.sock.settimeout(2)
         expect("data", peer.sock.recv(100), b"begin...1 of 2: 2 of 2: ")
 
@@ -246,7 +244,7 @@ def test_not_agreed():
 
 
 def test_lengths():
-    """Of the lengths 0 to 40 only four are valid: the lengths of an ECHO with 1 to 4 records."""
+    """Only four of the lengths 0 to 40 are valid: the lengths of an ECHO with 1 to 4 records."""
     peer, watch = watched(connected(timestamps=False))
     right = {}
     body = echo([(hop, 100) for hop in range(1, 5)], 4)
@@ -255,7 +253,7 @@ def test_lengths():
         peer.send(raw[:40].ljust(40, b"\1"))
         counter = "echo_received" if length in (12, 20, 28, 36) else "malformed_ignored"
         right[length] = watch.moved() == {counter: 1}
-    expect("lengths taken for something else", [n for n, ok in right.items() if not ok], [])
+    expect("lengths with a false counter", [n for n, ok in right.items() if not ok], [])
 
 
 def test_beyond_the_header():
@@ -264,8 +262,7 @@ def test_beyond_the_header():
         raw = bytes([KIND, length]) + echo([(1, 5), (2, 5), (3, 5)])[2:]
         ignored(peer, watch, f"length {length} in {have} bytes", raw[:have], malformed_ignored=1)
     ignored(peer, watch, "kind without length", b"\1\1\1" + bytes([KIND]), malformed_ignored=1)
-    ignored(peer, watch, "behind a broken option", bytes([77, 0]) + echo([(1, 5)]) + b"\1\1",
-            malformed_ignored=1)
+    ignored(peer, watch, "behind a broken option", bytes([77, 0]) + echo([(1, 5)]) + b"\1\1", malformed_ignored=1)
     ignored(peer, watch, "behind the end of options", b"\0\1\1\1" + echo([(1, 5)]))
 
 
@@ -274,7 +271,7 @@ def test_types():
     for unknown in 0, 7:
         ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE), malformed_ignored=1)
     for kind in 1, 3, 4:
-        ignored(peer, watch, "a report that nobody asked for", option(5, [record(kind, 5, 5)], 0, 0), unagreed_ignored=1)
+        ignored(peer, watch, "a report without a request", option(5, [record(kind, 5, 5)], 0, 0), unagreed_ignored=1)
 
 
 def raw_socket(ns, family):
@@ -314,7 +311,7 @@ def test_other_experiments():
                 peer.send(other + beside, b"x" * 8)
                 expect(f"{what}: counters", watch.moved(), {counter: 1} | ({"echo_received": 1} if beside else {}))
                 found = raw.recv(1 << 16)[20 if version == 4 else 0:]
-                expect(f"{what}: left in", found[32:(found[12] >> 4) * 4], other + beside)
+                expect(f"{what}: options that TCP gets", found[32:(found[12] >> 4) * 4], other + beside)
                 after = peer.flow()
                 if not beside:
                     expect(f"{what}: flow", (after["W"], after["hops"]), (before["W"], before["hops"]))
@@ -340,10 +337,10 @@ def test_scales_on_their_way():
         scales.append(peer.take().ours()[0].scale)
         time.sleep(rtt_s)
         peer.send()
-    expect("scales asked for", scales, [11, 10, 9])
+    expect("scales of the requests", scales, [11, 10, 9])
     watch = Watch(peer)
-    watch.sent("the first one", {"echo_received": 1}, echo([(1, 5)], scale=11))
-    ignored(peer, watch, "one never asked for", echo([(1, 5)], scale=5), malformed_ignored=1)
+    watch.sent("the first scale", {"echo_received": 1}, echo([(1, 5)], scale=11))
+    ignored(peer, watch, "a scale that no request had", echo([(1, 5)], scale=5), malformed_ignored=1)
 
 
 def test_twice():
@@ -386,8 +383,7 @@ def test_not_deaf():
     peer = connected()
     peer.send(echo([(1, 1000)], tx=1000))
     watch = Watch(peer)
-    ignored(peer, watch, "half a turn back", echo([(1, 1000 + (1 << 19))], tx=1000),
-            echo_received=1, ts_back_ignored=1)
+    ignored(peer, watch, "half a turn back", echo([(1, 1000 + (1 << 19))], tx=1000), echo_received=1, ts_back_ignored=1)
     watch.sent("true value", {"echo_received": 1}, echo([(1, 1100)], tx=1100))
     ignored(peer, watch, "excess", echo([(1, 1200)], tx=1100 + (1 << 18)), echo_received=1, tx_excess_ignored=1)
     watch.sent("same ts, true value", {"echo_received": 1}, echo([(1, 1200)], tx=1200))
@@ -410,7 +406,7 @@ def test_tx_excess():
     for step, tx in enumerate((limit + 12, limit + 10000, 0x7ffff)):
         ignored(peer, watch, f"{tx} units", echo([(1, 1100 + step)], tx=1000 + tx),
                 echo_received=1, tx_excess_ignored=1)
-    # the baseline is unchanged, so the true value is still valid
+    # The baseline is unchanged: the true value is still valid.
     watch.sent("true value", {"echo_received": 1}, echo([(1, 1200)], tx=1100))
     ignored(peer, watch, "tx back", echo([(1, 1300)], tx=900), echo_received=1, tx_excess_ignored=1)
 
@@ -478,8 +474,7 @@ def test_at_the_edges_of_the_window():
         for seq, ack in ((-10, 0), (0, -20001), (room, 0)):
             peer.send(echo([(1, 5)]), seq=peer.seq + max(seq, 0), ack=peer.acked + ack)
             expect(f"{seq} {ack}", watch.moved(), {"echo_received": 1})
-            peer.send(option(FORWARD, [record(1, 5, 5)], SCALE), b"x" * 10,
-                      seq=peer.seq + seq, ack=peer.acked + ack)
+            peer.send(option(FORWARD, [record(1, 5, 5)], SCALE), b"x" * 10, seq=peer.seq + seq, ack=peer.acked + ack)
             expect(f"{seq} {ack}", watch.moved(), {"forward_received": 1})
 
 
@@ -495,10 +490,9 @@ def test_tcp_takes_no_more():
         for back in 0, 101, 200, 50000, 8000000:
             watch = Watch(peer)
             peer.send(ours, b"data", seq=peer.seq, ack=peer.acked - back)
-            try:
+            got = b""
+            with contextlib.suppress(BlockingIOError):
                 got = peer.sock.recv(100)
-            except BlockingIOError:
-                got = b""
             peer.seq += len(got)
             expect(f"ACK number {back} back: option", bool(watch.moved().get("forward_received")), bool(got))
             expect(f"ACK number {back} back: data", bool(got), back <= 101)
@@ -506,7 +500,7 @@ def test_tcp_takes_no_more():
         watch = Watch(peer)
         window = peer.flow()["W"]
         peer.send(option(ECHO, [record(1, 5, 5, 0xfff)], SCALE, 1), b"data", seq=peer.seq)
-        expect("from afar", watch.moved(), {"window_ignored": 1})
+        expect("counters with a low TTL", watch.moved(), {"window_ignored": 1})
         expect("W", peer.flow()["W"], window)
 
 
@@ -608,10 +602,8 @@ def storm(version):
     first = peer.acked
     for turn in range(3000):
         if sent < len(data) and turn % 8 == 0:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 sent += peer.sock.send(data[sent:sent + 20000])
-            except BlockingIOError:
-                pass
         peer.send(random_option(rng), b"y" * rng.choice((0, 0, 1, 50)))
         while (seg := peer.read(0.0001)):
             start = (seg.seq - first) & 0xffffffff
@@ -631,9 +623,8 @@ def storm(version):
     expect_in("bytes", len(got), 20000, len(data))
     expect("data are as sent", got == data[:len(got)], True)
     counters = peer.ns.counters()
-    expect("counters of 0", [name for name in (
-        "malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored", "echo_received",
-        "forward_received", "path_changes") if not counters[name]], [])
+    names = "malformed_ignored bad_hop_ignored ts_back_ignored tx_excess_ignored echo_received forward_received"
+    expect("counters of 0", [name for name in (*names.split(), "path_changes") if not counters[name]], [])
 
 
 def test_fragments():
@@ -665,7 +656,7 @@ def test_partial_elsewhere():
         expect(f"checksum at {start}: our options", len(found.ours()), kept)
         expect(f"checksum at {start}: data", len(found.payload), 40)
         sent += 1
-    expect("taken in", peer.ns.counters()["forward_received"], sent)
+    expect("forward_received", peer.ns.counters()["forward_received"], sent)
 
 
 main(modules=["sch_hpcc"])

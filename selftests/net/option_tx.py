@@ -9,15 +9,13 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import Skip, cases, expect, expect_in, main, need_virtual_time
-from lib.net import Netns, Pair, meet, no_errors
-from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT,
-                        RST, SYN, Sniffer, data_segments, identity, option, ours_in, record,
-                        sane_segments, syn_option)
+from lib.net import IPPROTO_MPTCP, Netns, Pair, meet, no_errors
+from lib.packet import (ACK, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Sniffer,
+                        data_segments, identity, option, ours_in, record, sane_segments, syn_option)
 from lib.peer import SCALE, Flow, Link, Peer
 from lib.routed import add_md5
 from lib.tcp import get_cc, pattern, tcp_info, transfer
 
-IPPROTO_MPTCP = 262
 MPTCP_KIND, MD5_KIND, SACK_KIND = 30, 19, 5
 CAP_PROBES, CAP_INT, CAP_IFA = 0x04, 0x40, 0x80
 
@@ -37,10 +35,10 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
     for sniffer in sniffers:
         segments = sane_segments(sniffer, mtu)
         expect(f"timestamps in {what}", any(seg.option(8) for seg in segments), timestamps)
-        expect(f"left to the device in {what}", any(seg.partial for seg in segments), offload)
+        expect(f"checksums left to the device in {what}", any(seg.partial for seg in segments), offload)
         # The size of a burst depends on W and on the time between ACKs.
         if cut or not offload or virtual_time():
-            expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments), offload and cut)
+            expect(f"segmented by the device in {what}", any(seg.total > mtu for seg in segments), offload and cut)
         # A slow machine retransmits data that have arrived; only a DSACK reports this.
         data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
         expect(f"data without FORWARD in {what}", without_request(data), [])
@@ -68,8 +66,7 @@ def test_slots():
         peer = Peer(slots=slots).connected()
         peer.sock.send(bytes(3000))
         raw = peer.take().option(KIND)
-        expect("option", raw, struct.pack("!BBBB", KIND, 4 + 8 * slots, FORWARD << 5 | SCALE, 0) +
-               bytes(8 * slots))
+        expect("option", raw, struct.pack("!BBBB", KIND, 4 + 8 * slots, FORWARD << 5 | SCALE, 0) + bytes(8 * slots))
 
 
 def test_scale_of_T():
@@ -125,14 +122,14 @@ def test_lost_ack():
         peer.send(payload=bytes(1000))
         for seq in None, peer.seq - 1000:
             peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000), seq=seq)
-        expect("ACKs of what comes twice at once", any(seg.ours() for seg in peer.read_all(0.05)), True)
+        expect("an option on ACKs of an early duplicate", any(seg.ours() for seg in peer.read_all(0.05)), True)
         peer.sock.recv(4000)
-    expect("counted", peer.ns.counters()["muted"], 0)
+    expect("muted", peer.ns.counters()["muted"], 0)
     for wait_s, pause in (0, 64), (1, 128), (1, 256), (11, 64), (1, 128):
         time.sleep(wait_s)
-        expect("ACKs", any(exchange()), True)
+        expect("an ACK with an option", any(exchange()), True)
         peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000), seq=peer.seq - 1000)
-        expect("answer", peer.read(0.1).ours(), [])
+        expect("options of the ACK of a duplicate", peer.read(0.1).ours(), [])
         found = exchange()
         peer.sock.send(bytes(1000))
         expect("data", [opt.type for opt in peer.take().ours()][:1], [FORWARD])
@@ -140,7 +137,7 @@ def test_lost_ack():
         while True not in found:
             found += exchange()
         expect_in("ACKs without option", found.index(True), pause, pause + 1)
-    expect("counted", peer.ns.counters()["muted"], 5)
+    expect("muted", peer.ns.counters()["muted"], 5)
 
 
 def test_lost_ack_beside_probes():
@@ -201,9 +198,9 @@ def test_both_ways_on_a_long_path():
         requests += 1
         n, first = len(forward.words), (forward.flags & 7) * len(forward.words) + 1
         for hop in range(first, min(first + n, 16)):
-            expect_in(f"hop {hop} was last asked", requests - asked[hop], 1, 11)
+            expect_in(f"requests since hop {hop} was last requested", requests - asked[hop], 1, 11)
             asked[hop] = requests
-    expect_in("hops asked last", min(asked.values()), requests - 11, requests)
+    expect_in("last request of the hop that waits longest", min(asked.values()), requests - 11, requests)
     expect_in("echoes", echoes, 80, 100)
 
 
@@ -229,9 +226,8 @@ def test_identify_until_all_answer():
     for turn in "first", "second", "third":
         expect(f"{turn} turn", asked({0, 1, 2}), {0, 1, 2})
     asked(None, rounds=8)       # skip the rest of the first two turns, which request all links
-    expect("one that did not answer", asked(None, identity(1, 7, 2, 10, 1),
-                                            identity(3, 9, 2, 10, 1), rounds=40), {1})
-    expect("none", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())
+    expect("phase of one link", asked(None, identity(1, 7, 2, 10, 1), identity(3, 9, 2, 10, 1), rounds=40), {1})
+    expect("phases after all answers", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())
     expect("links", sorted(flow.ns.links()), [1, 2, 3])
 
 
@@ -259,7 +255,7 @@ def test_sack_blocks():
         acks = peer.read_all(0.01)
         expect("SACK", acks[-1].option(5), None)
         echoes = [echo.words for ack in acks if (echo := ack.telemetry(ECHO))]
-        expect(f"rest after {what}", sum(echoes, []), words[room:])
+        expect(f"records after {what}", sum(echoes, []), words[room:])
 
 
 def test_loss_and_reordering():
@@ -279,7 +275,7 @@ def test_loss_and_reordering():
             if seen and tcp_info(client)["retrans"]:
                 break
         expect("SACK seen", seen, True)
-        expect("sent again", tcp_info(client)["retrans"] > 0, True)
+        expect("retransmitted", tcp_info(client)["retrans"] > 0, True)
         no_errors(pair)
 
 
@@ -300,24 +296,17 @@ def test_md5():
         raise Skip(f"no TCP-MD5: {error}") from error
     client, server = pair.connect(listener, client=client)
     segments = exchanged(client, server, sniffer)
-    expect("unsigned", [seg for seg in segments if not seg.option(MD5_KIND)], [])
+    expect("segments without a signature", [seg for seg in segments if not seg.option(MD5_KIND)], [])
     expect("our options", ours_in(segments), [])
     expect("syn_no_room", pair.c.counters()["syn_no_room"], 1)
     expect("congestion control", (get_cc(client), get_cc(server)), ("hpcc-classic", "hpcc-classic"))
-
-
-def mptcp_socket(ns):
-    try:
-        return ns.socket(4, IPPROTO_MPTCP)
-    except OSError as error:
-        raise Skip(f"no MPTCP: {error}") from error
 
 
 def test_mptcp():
     """MPTCP uses the option space of its subflows: hpcc adds no options."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
-    client = mptcp_socket(pair.c)
+    client = pair.c.socket(4, IPPROTO_MPTCP)
     segments = exchanged(*pair.connect(pair.listen(proto=IPPROTO_MPTCP), client=client), sniffer)
     expect("MPTCP", all(seg.option(MPTCP_KIND) for seg in segments if seg.flags & SYN), True)
     expect("our options", ours_in(segments), [])
@@ -328,15 +317,14 @@ def test_mptcp_meets_tcp():
     for mptcp_at_client in True, False:
         pair = Pair()
         sniffer = Sniffer(pair.s)
-        client = mptcp_socket(pair.c)
-        client = client if mptcp_at_client else pair.c.socket()
+        client = pair.c.socket(4, IPPROTO_MPTCP if mptcp_at_client else 0)
         listener = pair.listen(proto=0 if mptcp_at_client else IPPROTO_MPTCP)
         segments = exchanged(*pair.connect(listener, client=client), sniffer)
         synack = [seg for seg in segments if seg.flags & SYN][-1]
         expect("MPTCP", synack.option(MPTCP_KIND), None)
         carried = bool(ours_in([seg for seg in segments if not seg.flags & SYN]))
         agreed = bool(ours_in([segments[0]]) and ours_in([synack]))
-        expect("telemetry only where both agreed", carried and not agreed, False)
+        expect("telemetry without an agreement", carried and not agreed, False)
 
 
 def test_vlan():
@@ -401,7 +389,7 @@ def big_tcp(own):
     segments = sniffer.segments() if own else sane_segments(sniffer)
     no_errors(pair)
     if max(seg.total for seg in segments) < 1 << 16:
-        raise Skip("no packet was beyond 64 KB")
+        raise Skip("no packet was longer than 64 KB")
     if own:
         first = (seg.packet[48 if seg.packet[42] == 0xc2 else 40:][1:8] for seg in data_segments(segments))
         expect("options", set(first), {own[1:]})
@@ -456,7 +444,7 @@ def asked(segments):
 def expect_all_ask(what, flow):
     """Fail unless all data segments that the kernel sends now carry a request."""
     found = asked(flow.run())
-    expect(f"{what}: all of {len(found)} ask", all(found) and bool(found), True)
+    expect(f"{what}: a request on all of {len(found)} segments", all(found) and bool(found), True)
 
 
 def requests(ns):
@@ -482,7 +470,7 @@ def test_sample():
         some = asked(flow.run())
         # The kernel sends W bytes within T, so at the end of T another request may be due.
         expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, sample, sample + 1)
-        expect("not all ask", all(some), False)
+        expect("all segments have requests", all(some), False)
         for _ in range(3):
             flow.echo(link.step(9000, 1.0, 0.5))
             flow.run()
@@ -504,7 +492,7 @@ def test_sample_of_classic():
         flow.send()
         some = asked(flow.run())
     expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, 1, 4)
-    expect("not all ask", all(some), False)
+    expect("all segments have requests", all(some), False)
     link = Link()
     flow.echo(link.step(9000, 0.5))
     flow.echo(link.step(9000, 0.5))

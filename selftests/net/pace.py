@@ -1,7 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/pace.c: the size of bursts, the departure times of segments, and limits set by applications or
-devices.
+"""kmod/common/pace.c: the size of bursts, the departure times of segments, and limits set by applications or devices.
 """
 
 import itertools

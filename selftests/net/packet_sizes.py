@@ -7,8 +7,7 @@ import itertools
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair
-from lib.packet import (FORWARD, IDENTIFY, Sniffer, data_segments, option, ours_in, record,
-                        sane_segments)
+from lib.packet import (FORWARD, IDENTIFY, Sniffer, data_segments, option, ours_in, record, sane_segments)
 from lib.routed import CCS, Routed, both_ways, expect_works, fill, nft, sysfs
 from lib.tcp import get_cc, pattern, tcp_info, transfer
 
@@ -58,9 +57,8 @@ def test_offloads():
     """Each MTU is tried with and without GRO, which merges no records, and with both kinds of checksums."""
     for version, cc in itertools.product((4, 6), CCS):
         path = Routed(version, cc=cc, mtu=9000, sample=0)
-        ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] *
-                                                            len(path.switches), ["left"]))
-                 for dev in devs]
+        ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] * len(path.switches),
+                                                            ["left"])) for dev in devs]
         sysfs(path.b, "left/gro_flush_timeout", 200000)
         ever = False
         for number in range(12):
@@ -75,8 +73,7 @@ def test_offloads():
             joined = [seg for seg in segments if seg.total > mtu]
             ever |= bool(joined)
             what = f"{cc} with MTU {mtu}, GRO {gro}, checksums {tx}"
-            expect(f"{what}: left to the device", any(seg.partial for seg in segments),
-                   tx == "on" or bool(joined))
+            expect(f"{what}: left to the device", any(seg.partial for seg in segments), tx == "on" or bool(joined))
             expect(f"{what}: loads that were joined",
                    [seg for seg in joined if gro == "off" or seg.telemetry(FORWARD)], [])
             if cc == "hpcc":

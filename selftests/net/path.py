@@ -74,8 +74,7 @@ def test_bottleneck_moves():
     for node, mbps in ((2, 250), (1, 125)):
         path.change(node, f"hpcc rate {mbps}mbit")
         goodput_mbps(client, server, 300000)
-        expect_rate(f"goodput at {mbps} Mb/s", goodput_mbps(client, server, 300000),
-                  0.8 * 0.95 * mbps, 0.93 * mbps)
+        expect_rate(f"goodput at {mbps} Mb/s", goodput_mbps(client, server, 300000), 0.8 * 0.95 * mbps, 0.93 * mbps)
     for node in 1, 2:
         path.change(node, f"hpcc rate {MBPS}mbit")
     goodput_mbps(client, server, 800000)
@@ -125,8 +124,7 @@ def test_longer_than_an_option():
     goodput = goodput_mbps(client, server, 400000)
     expect("hops", path.a.flow(client)["hops"], 5)
     until(lambda: len(path.a.links(client)) == 5, lambda: goodput_mbps(client, server, 300000))
-    expect("links", path.a.links(client), {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
-                                           for hop in range(1, 6)})
+    expect("links", path.a.links(client), {hop: (hop, 2, 400000000 if hop == 4 else 1000000000) for hop in range(1, 6)})
     expect_rate("goodput", goodput, 0.8 * 0.95 * 400, 0.93 * 400)
     expect("drops", [path.port(node)["drops"] for node in range(1, 6)], [0] * 5)
     path.no_errors()
@@ -229,8 +227,7 @@ def test_nameless_tags():
 
 
 def test_now_and_then():
-    """Messages are so far apart that no record can be compared with the previous record: the flow does not fall
-    back.
+    """Messages are so far apart that no record can be compared with the previous record: the flow does not fall back.
     """
     for sysctls in {}, {"carry": 1}:
         path, client, server = joined(Path(**sysctls))

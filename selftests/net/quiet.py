@@ -39,8 +39,7 @@ def echo_of(peer, *requests):
     found = [opt for seg in peer.read_all(0.1) for opt in seg.ours()]
     if not found:
         return None
-    expect("echo", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in found],
-           [(ECHO, 12, requests[-1][1], 0)])
+    expect("echo", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in found], [(ECHO, 12, requests[-1][1], 0)])
     return sorted(found[0].words)
 
 

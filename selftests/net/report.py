@@ -11,7 +11,7 @@ import time
 
 from lib.box import BoxPath
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
-from lib.net import Pair
+from lib.net import Pair, expect_none
 from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
                         REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
@@ -44,6 +44,7 @@ def ask(peer, ts, wait_s=0.01):
 
 
 def test_who_asks():
+    """SYN and SYN-ACK ask for reports of N only if n_flows is 0."""
     for n_flows, caps in (0, CAP_TELEMETRY | CAP_QUIET | CAP_REPORT), (100, CAP_TELEMETRY | CAP_QUIET):
         pair = Pair(n_flows=n_flows)
         sniffer = Sniffer(pair.c)
@@ -54,6 +55,7 @@ def test_who_asks():
 
 
 def test_told_beside_an_echo():
+    """A report is sent beside an echo, at most once per T."""
     peer = Peer(base_rtt_ns=100000000).connected(WANTS)
     expect("first", ask(peer, 1000), ([ECHO, REPORT], [1]))
     expect("within T", ask(peer, 2000), ([ECHO], []))
@@ -72,12 +74,12 @@ def test_counts():
     ends = [path.connect(port) for port in range(5000, 5007)]
     sniffer = Sniffer(path.a, "right")
     transfer(*[(client, server, pattern(300000)) for client, server in ends])
-    expect("seven", max(reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)), 7)
+    expect("N of seven flows", max(reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)), 7)
     path.a.run("sleep", "0.05")     # more than two counting periods
     transfer((*ends[0], pattern(300000)), (*ends[1], pattern(300000)))
-    expect("two of them later", reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)[-1], 2)
+    expect("N when two continue", reports(seg for seg in sniffer.segments() if 5000 <= seg.sport < 5007)[-1], 2)
     path.no_errors()
-    expect("malformed", path.a.counters()["malformed_ignored"], 0)
+    expect_none(path.a, "malformed_ignored")
     expect_in("report_received", path.a.counters()["report_received"], 1, 10000)
 
 
@@ -145,12 +147,12 @@ def test_late_ack():
     peer.use(7001)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
     found = reports(peer.read_all()) + sum(peer.reported(7002, 7003), [])
-    expect_in(f"N after that, least of {found}", min(found), 2, 3)
+    expect_in(f"smallest N of {found}, with the late ACK", min(found), 2, 3)
     expect("reports", len(found), 3)
 
 
 def test_slow_stranger():
-    """If a peer answers the SYN after a second, the receiver does not count flows that ended long ago."""
+    """If a peer completes the handshake after a second, the receiver does not count flows that ended long ago."""
     need_virtual_time()
     peer = Receiver(base_rtt_ns=0)
     ports = [7001, 7002, 7003, 7004]
@@ -166,7 +168,7 @@ def test_slow_stranger():
     expect("N", reported[0], [4])
     for _ in range(200):
         reported = peer.reported(*ports[2:])
-    expect("N 0.6 s after two have gone", reported[0], [2])
+    expect("N, 0.6 s after two flows stopped", reported[0], [2])
 
 
 class TwoWays(Receiver):
@@ -203,10 +205,10 @@ def test_two_devices():
     found = []
     for at in range(40):
         found += sum(peer.by(at % 2).reported(7001) + peer.by(0).reported(7002), [])
-    expect_in(f"N, most of {found}", max(found), 1, 2)
+    expect_in(f"largest N of {found}", max(found), 1, 2)
     for _ in range(40):
         alone, left = peer.by(1).reported(7001), peer.by(0).reported(7002)
-    expect("N by either device", (alone, left), ([[1]], [[1]]))
+    expect("N of each device", (alone, left), ([[1]], [[1]]))
 
 
 def growth(flow, link, reported=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS), hops=None):
@@ -239,7 +241,7 @@ def test_W_ai_follows():
     expect_doubling(growth(counting(), Link(), report(4)))
     for grown in growth(counting(), Link()):
         near("growth without reports", grown, W_AI, 0.02)
-    near("of many", growth(counting(host_mbps=10000), Link(), report(1000))[-1], 10 * ONE / 1000, 0.2)
+    near("growth with N = 1000", growth(counting(host_mbps=10000), Link(), report(1000))[-1], 10 * ONE / 1000, 0.2)
 
 
 class Distant(Flow):
@@ -261,7 +263,7 @@ def test_old_report():
     near("growth", growth(flow, link, report(1))[-1], ONE, 0.02)
     for _ in range(50):
         flow.round(link.step(9000, 0.5, 0.4))
-    near("growth when it is old", growth(flow, link, rounds=1)[0], W_AI, 0.02)
+    near("growth after an old report", growth(flow, link, rounds=1)[0], W_AI, 0.02)
 
 
 def test_another_bottleneck():
@@ -292,14 +294,14 @@ def test_bad_reports():
         flow.send(report(n, kind))
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 7)
     flow.send(report(1) + report(2))
-    expect("twice", flow.ns.counters()["malformed_ignored"], 8)
+    expect("malformed_ignored after two reports", flow.ns.counters()["malformed_ignored"], 8)
     right = struct.pack("!Q", 2 << 60 | 1)
     for head in ([right], 9), ([right], 0, 1), ([right], 0, 0, 1), ([right] * 2, 0, 0), ((), 0, 0):
         flow.send(option(5, *head))
-    expect("scale, hops, flags, two, none", flow.ns.counters()["malformed_ignored"], 13)
-    for kind in 1, 3:
+    expect("malformed_ignored after false heads", flow.ns.counters()["malformed_ignored"], 13)
+    for kind in 1, 3:       # windows and parameters
         flow.send(report(1, kind))
-    expect("receiver.c's", flow.ns.counters()["unagreed_ignored"], 2)
+    expect("unagreed_ignored", flow.ns.counters()["unagreed_ignored"], 2)
     for grown in growth(counting(), Link(), report(65535)):
         near("growth", grown, W_AI, 0.02)
 
@@ -334,9 +336,9 @@ class Lie:
 
 
 def test_lies():
-    """The receiver of the first of three flows lies about N. With N = 1 that flow has three times the W_ai and the
-    share of the others. With N = 65534 the flow has less than the others; so has the flow of a receiver that
-    alternates between both values, with the draft's maxStage. The link stays busy, and W within its bounds.
+    """The receiver of the first of three flows lies about N. With N = 1 this flow has three times the W_ai and three
+    times the share of the others. It has less than the others with N = 65534, and also if N alternates between both
+    values, with the draft's maxStage. The link stays busy, and W stays within its bounds.
     """
     need_virtual_time()
     for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):
@@ -354,7 +356,7 @@ def test_lies():
         expect_in(f"reported {lies}: share", share[0], low, high)
         expect_in("Mbit/s", sum(arrived) * 8 / 0.3e6, MBPS / 2 * 0.88, MBPS / 2)
         expect("drops", port["drops"], 0)
-        expect("others have", lie.reported, {3})
+        expect("N reported to the others", lie.reported, {3})
         w_init = MBPS * 300000 // 8000
         expect_in("W", path.a.flow(flows[0][0])["W"], w_init // 1024, w_init)
 

@@ -22,7 +22,6 @@ from lib.routed import CONNTRACK, Routed, nft
 from lib.tcp import get_cc, pattern, transfer
 
 ENDS = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
-PACKET_OUTGOING, SO_BINDTODEVICE = 4, 25
 
 
 def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
@@ -31,8 +30,7 @@ def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tag
     options += NOP * (-len(options) % 4)
     ends = addresses(*ends or ENDS[version])
     return eth(ip(ends, tcp(ends, options, bytes(size), flags, (sport, 5000), seq, 77, 100), tos=dscp << 2 | 1,
-                  **({"label": 0xbeef} if version == 6 else {})),
-               tags=[(0x8100, tag) for tag in tags], macs=macs)
+                  **({"label": 0xbeef} if version == 6 else {})), tags=[(0x8100, tag) for tag in tags], macs=macs)
 
 
 class Port:
@@ -75,7 +73,7 @@ class Port:
                 got, aux, _, address = self.sock.recvmsg(1 << 17, 256)
             except BlockingIOError:
                 return found
-            if address[2] == PACKET_OUTGOING or got[12:14] == b"\x86\xdd" and got[20] != 6:
+            if address[2] == socket.PACKET_OUTGOING or got[12:14] == b"\x86\xdd" and got[20] != 6:
                 continue
             status, _, _, _, _, tci, tpid = struct.unpack_from("=IIIHHHH", aux[0][2])
             if status & 0x10:                   # TP_STATUS_VLAN_VALID
@@ -97,8 +95,7 @@ class Port:
     def bridge(self, *more):
         """Make the device a port of a bridge, whose other port is v2. Return a socket on v3, the peer of v2."""
         self.ns.ip("link add br0 type bridge " + " ".join(more), "link set br0 up", "link set v0 master br0",
-                   "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up",
-                   "link set v2 master br0")
+                   "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up", "link set v2 master br0")
         sender = packet_socket(self.ns, "v3")
         sender.setsockopt(socket.SOL_SOCKET, 32, 1 << 27)
         return sender
@@ -106,13 +103,6 @@ class Port:
 
 def host(number):
     return f"10.1.{number >> 8}.{number & 255}", ENDS[4][1]
-
-
-def of_request(*whatever, **how):
-    """Return how many responses a frame causes at a long queue."""
-    port = Port(queued=2)
-    port.send(frame(*whatever, **how))
-    return len(port.responses())
 
 
 def expected(version, source, tags, dscp):
@@ -158,35 +148,32 @@ def test_bytes():
             expect("no loss", port.stats()["drop_limit"], 0)
 
 
+REQUEST, SOME_ECHO = option(FORWARD, [FREE], 3, 0), option(ECHO, [record(1, 1, 1)], 3)
+# Frames that cause a response, and frames that do not, by their difference from frame().
+LOADED = {"FORWARD": {}, "no slots": {"options": option(FORWARD, [], 3, 1)}, "without data": {"size": 0, "flags": ACK},
+          "after 14 hops": {"options": option(FORWARD, [FREE], 3, 14)}, "after ECHO": {"options": SOME_ECHO + REQUEST}}
+OTHERS = {
+    "after 15 hops": {"options": option(FORWARD, [FREE], 3, 15)}, "no option": {"options": b""},
+    "IDENTIFY": {"options": option(IDENTIFY, [FREE], 3, 0)}, "ECHO": {"options": SOME_ECHO},
+    "answered": {"options": option(ANSWERED, [FREE], 3, 1)}, "malformed": {"options": b"\xfd\x0b" + bytes(9)},
+    "a response": {"options": option(RESPONSE, [record(1, 1, 1)], 3), "flags": 0},
+    "another kind": {"options": option(FORWARD, [FREE], 3, 0, kind=254)},
+    "no ACK": {"flags": 0}, "RST": {"flags": RST | ACK}, "SYN": {"flags": SYN | ACK},
+    "from a group": {"macs": MACS[:6] + b"\x01" + MACS[7:]}, "to a group": {"macs": b"\x01" + MACS[1:]},
+    "broadcast": {"macs": b"\xff" * 6 + MACS[6:]}, "to an IPv4 group": {"ends": ("10.0.0.1", "224.0.0.5")},
+    "to all of IPv4": {"ends": ("10.0.0.1", "255.255.255.255")},
+    "from an IPv4 group": {"ends": ("239.0.0.1", "10.0.0.2")}, "from 0.0.0.0": {"ends": ("0.0.0.0", "10.0.0.2")},
+    "from ::": {"version": 6, "ends": ("::", "fd00::2")},
+    "to an IPv6 group": {"version": 6, "ends": ("fd00::1", "ff02::1")},
+    "from an IPv6 group": {"version": 6, "ends": ("ff05::1", "fd00::2")}}
+
+
 def test_which():
     """A port responds to load requests on segments with an ACK, and to no other packets."""
-    for what, how in (("FORWARD", {}), ("without slots", {"options": option(FORWARD, [], 3, 1)}),
-                      ("after 14 hops", {"options": option(FORWARD, [FREE], 3, 14)}),
-                      ("without data", {"size": 0, "flags": ACK}),
-                      ("behind an echo", {"options": option(ECHO, [record(1, 1, 1)], 3) +
-                                          option(FORWARD, [FREE], 3, 0)})):
-        expect(what, of_request(**how), 1)
-    for what, how in (("after 15 hops", {"options": option(FORWARD, [FREE], 3, 15)}),
-                      ("IDENTIFY", {"options": option(IDENTIFY, [FREE], 3, 0)}),
-                      ("ECHO", {"options": option(ECHO, [record(1, 1, 1)], 3)}),
-                      ("answered", {"options": option(ANSWERED, [FREE], 3, 1)}),
-                      ("a response", {"options": option(RESPONSE, [record(1, 1, 1)], 3), "flags": 0}),
-                      ("another kind", {"options": option(FORWARD, [FREE], 3, 0, kind=254)}),
-                      ("no option", {"options": b""}),
-                      ("malformed", {"options": b"\xfd\x0b" + bytes(9)}),
-                      ("no ACK", {"flags": 0}), ("RST", {"flags": RST | ACK}),
-                      ("SYN", {"flags": SYN | ACK}),
-                      ("from a group", {"macs": MACS[:6] + b"\x01" + MACS[7:]}),
-                      ("to a group", {"macs": b"\x01" + MACS[1:]}),
-                      ("to all", {"macs": b"\xff" * 6 + MACS[6:]}),
-                      ("to an IPv4 group", {"ends": ("10.0.0.1", "224.0.0.5")}),
-                      ("to all of IPv4", {"ends": ("10.0.0.1", "255.255.255.255")}),
-                      ("from an IPv4 group", {"ends": ("239.0.0.1", "10.0.0.2")}),
-                      ("from no IPv4 address", {"ends": ("0.0.0.0", "10.0.0.2")}),
-                      ("to an IPv6 group", {"version": 6, "ends": ("fd00::1", "ff02::1")}),
-                      ("from an IPv6 group", {"version": 6, "ends": ("ff05::1", "fd00::2")}),
-                      ("from no IPv6 address", {"version": 6, "ends": ("::", "fd00::2")})):
-        expect(what, of_request(**how), 0)
+    for what, how in (LOADED | OTHERS).items():
+        port = Port(queued=2)
+        port.send(frame(**how))
+        expect(f"responses, {what}", len(port.responses()), int(what in LOADED))
 
 
 def test_above_the_threshold_only():
@@ -242,7 +229,7 @@ def test_many_flows():
         for sport in range(1000, 2000):
             port.send(frame(sport=sport, size=0, ends=host(sport)))
     got = [Segment(one[14:]).dport for one in port.responses()]
-    expect("none twice", len(set(got)), len(got))
+    expect("flows with a response", len(set(got)), len(got))
     expect_in("responses", len(got), 850, 1000)
     expect("sent, lost, failed", [port.counts()[i] for i in (0, 2, 3)], [len(got), 0, 0])
 
@@ -267,12 +254,12 @@ def test_more_than_the_ring():
     time.sleep(0.1)
     sent, held, lost, failed = port.counts()
     expect("sent, failed", (sent, failed), (256, 0))
-    expect("all", sent + held + lost, 600)
+    expect("sent, held or lost", sent + held + lost, 600)
     expect_in("held", held, 0, 30)
     # The last requests got no response. A few of these flows may share a table entry with another flow.
     port.send(*[frame(sport=sport, size=0, ends=host(sport)) for sport in range(1580, 1600)])
     again, held_now, lost_now, failed = port.counts()
-    expect("then", (again + held_now, lost_now, failed), (256 + held + 20, lost, 0))
+    expect("sent or held, lost, failed later", (again + held_now, lost_now, failed), (256 + held + 20, lost, 0))
     expect_in("responses", again, 256 + 15, 256 + 20)
 
 
@@ -289,7 +276,7 @@ def broken(rng):
 
 
 def test_random_frames():
-    """For any frame a response is well-formed, and goes to the frame's source."""
+    """Each response to a random frame is well-formed, and goes to the frame's source."""
     rng = random.Random(5)
     port = Port("respond 1b every 1us")
     found = 0
@@ -332,12 +319,9 @@ def bare(segments):
 
 
 def first_of(segments):
-    for seg in segments:
-        if seg.flags == ACK and seg.dport != 5000 and seg.option(KIND):
-            return False
-        if not seg.flags:
-            return True
-    return False
+    """Return whether a response arrived before the first ACK of data with our option."""
+    return next((not seg.flags for seg in segments if not seg.flags or
+                 seg.flags == ACK and seg.dport != 5000 and seg.option(KIND)), False)
 
 
 def sent(path):
@@ -352,12 +336,11 @@ def expect_responses(path, ends, what):
     got = bare(segments)
     expect_in(f"{what}: responses", len(got), 1, 1000)
     expect(f"{what}: responses that the port sent", sent(path) - before, len(got))
-    expect(f"{what}: a response is the first", first_of(segments), True)
+    expect(f"{what}: a response arrives first", first_of(segments), True)
     for seg in got:
         expect(f"{what}: checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
         expect(f"{what}: ports", (seg.sport, seg.dport), (5000, ends[0].getsockname()[1]))
-        expect(f"{what}: option", [(opt.type, opt.hops, len(opt.records)) for opt in seg.ours()],
-               [(RESPONSE, 1, 1)])
+        expect(f"{what}: option", [(opt.type, opt.hops, len(opt.records)) for opt in seg.ours()], [(RESPONSE, 1, 1)])
     counters = path.a.counters()
     expect(f"{what}: received", counters["response_received"], len(got))
     expect_in(f"{what}: ignored", counters["response_ignored"], 0, len(got) - 1)
@@ -383,7 +366,7 @@ def from_port(sender):
             got, address = sender.recvfrom(1 << 16)
         except BlockingIOError:
             return found
-        if address[2] != PACKET_OUTGOING and got[:6] == MACS[6:]:
+        if address[2] != socket.PACKET_OUTGOING and got[:6] == MACS[6:]:
             found.append(got)
 
 
@@ -419,20 +402,19 @@ def test_flooded():
     expect("responses to flooded frames", from_port(sender), [])
     expect("statistics", port.counts(), [0, 0, 0, 0])
     for name in "v0", *others:
-        expect(f"flooded by {name}", port.stats(name)["qlen"] > 50000, True)
+        expect(f"{name} holds flooded frames", port.stats(name)["qlen"] > 50000, True)
     port.learn(dev=others[0])                   # the destination is behind another port
     port.send(frame())
-    expect("the destination is elsewhere", port.counts(), [0, 0, 0, 0])
+    expect("responses of another port", port.counts(), [0, 0, 0, 0])
     sender.send(frame())
-    expect("the port that it is behind", len(from_port(sender)), 1)
+    expect("responses of the port of the destination", len(from_port(sender)), 1)
     port.learn()
     sender.send(frame())
-    expect("the destination moved", (port.counts(), len(from_port(sender))), ([1, 0, 0, 0], 1))
+    expect("responses after the destination moved", (port.counts(), len(from_port(sender))), ([1, 0, 0, 0], 1))
 
 
 def test_flooded_in_a_vlan():
-    """The bridge looks up addresses per VLAN: it floods a frame to an address that it has learned only in
-    another VLAN.
+    """The bridge looks up addresses per VLAN: it floods a frame to an address that it has learned only in another VLAN.
     """
     port = Port()
     sender = port.bridge("vlan_filtering", "1", "vlan_default_pvid", "9")
@@ -467,14 +449,10 @@ def test_answered():
             expect("type, scale, hops, flags, slots", (opt.type, opt.scale, opt.hops, opt.flags, len(opt.words)),
                    (ANSWERED, old.scale, old.hops + 1, old.flags, len(old.words)))
             expect("record", opt.hops > 8 * (opt.flags & 1) and opt.records[0]["hop"] or 0, opt.hops)
-            expect("the rest", (got[:14], seg.payload, seg.seq), (request[:14], was.payload, was.seq))
+            expect("MACs, payload, seq", (got[:14], seg.payload, seg.seq), (request[:14], was.payload, was.seq))
             other.send(*[frame(sport=1, options=b"")] * 3, got)
             expect("responses of the next port", (other.responses(), other.counts()), ([], [0, 0, 0, 0]))
-            expect("the next port counts itself", other.stats()["unstamped"]["malformed"], 0)
-
-
-def forged(rng):
-    return frame(seq=rng.getrandbits(32), size=0)
+            expect("malformed options of the next port", other.stats()["unstamped"]["malformed"], 0)
 
 
 def test_forged_numbers():
@@ -486,7 +464,7 @@ def test_forged_numbers():
         port = Port("respond 1b every 1ms", queued=3)
         for step in range(400):
             if attack:
-                port.send(forged(rng), forged(rng))
+                port.send(*[frame(seq=rng.getrandbits(32), size=0) for _ in range(2)])
             port.send(frame(seq=(0xffff0000 + 500 * step) & 0xffffffff, size=0))
             time.sleep(0.0001)
         got = [(Segment(one[14:]).ack - 0xffff0000) & 0xffffffff for one in port.responses()]
@@ -531,9 +509,9 @@ def test_budget():
     for sport in range(1000, 1400):
         port.send(frame(sport=sport, size=0))
     sent = len(port.responses())
-    expect("flows of a sender", sent, 32)
+    expect("responses to flows of one sender", sent, 32)
     port.send(frame(sport=1400, size=0, ends=host(1)))
-    expect("another sender", len(port.responses()), 1)
+    expect("responses to another sender", len(port.responses()), 1)
     # four flows continue beside many new flows
     seen = set()
     for turn in range(1, 11):
@@ -543,7 +521,7 @@ def test_budget():
         for sport in range(1000, 1004):
             port.send(frame(sport=sport, size=0, seq=(1 << 20) + turn * 1000))
         seen |= {(turn, Segment(one[14:]).dport) for one in port.responses()}
-    expect_in("flows that go on", len(seen), 30, 40)
+    expect_in("responses to continuing flows", len(seen), 30, 40)
     port = Port("respond 1b every 1s", queued=3)
     for number in range(4000):
         port.send(frame(sport=1000 + number, size=0, ends=host(number)))
@@ -614,7 +592,7 @@ def test_vrf():
                       "link set right master vrf0", f"addr add {path.addr[0]}/64 dev right nodad" if
                       version == 6 else f"addr add {path.addr[0]}/24 dev right")
             client = path.a.socket(version)
-            client.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"vrf0\0")
             ends = path.connect(client=client)
             path.a.tc(f"qdisc replace dev {dev} root hpcc rate 20mbit limit 1mb stamp node 9 respond 6kb "
                       "every 500us")
@@ -640,6 +618,7 @@ def test_firewall():
 
 
 def test_others():
+    """A port sends no responses to flows that do not run hpcc."""
     path = Path(switches=1, cc=("cubic", "cubic"))
     path.change(1, "hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us")
     transfer((*path.connect(), pattern(150000)))

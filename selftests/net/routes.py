@@ -120,8 +120,7 @@ def offers(pair, to, version=None):
     pair.connect(listener, client=pair.c.socket(version or pair.version))
     listener.close()
     found = [seg.option(KIND) for seg in sniffer.segments()[:2]]
-    return tuple(next(where for where, caps in CAPS.items() if option == syn_option(caps=caps))
-                 for option in found)
+    return tuple(next(where for where, caps in CAPS.items() if option == syn_option(caps=caps)) for option in found)
 
 
 def two_addresses(version=4, **sysctls):

@@ -9,9 +9,9 @@ import struct
 import time
 
 from lib.kernel import unload
-from lib.ktap import defer, expect, expect_in, main, need_virtual_time
-from lib.net import Pair, expect_none, joined, loaded_again, meet
-from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, FORWARD, KIND, PROMPT, REPORT,
+from lib.ktap import cases, defer, expect, expect_in, main, need_virtual_time
+from lib.net import expect_none, joined, loaded_again, meet
+from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, FORWARD, PROMPT, REPORT,
                         RESPONSE, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, exact_sleep, near, qlen_code
@@ -55,7 +55,7 @@ def parts(segments):
 # This test is the first because connections of other tests would still use the module.
 
 def test_receiver_unloads():
-    """A receiver that computes W holds the modules only while its connections run hpcc: after that, unloading works."""
+    """A receiver that computes W uses the modules only while its connections run hpcc: later they unload."""
     path = Path(**BY_RECEIVER)
     listener = path.b.listen(path.addr[1])
     client, server = meet(path.a.socket(), listener)
@@ -73,15 +73,7 @@ def test_receiver_unloads():
     transfer((client, server, pattern(1000000)))
 
 
-# ---- Which end computes W ----
-
-def test_offer():
-    for where, ours in (0, syn_option(caps=CAP_TELEMETRY | CAP_QUIET)), (1, COMPUTES):
-        pair = Pair(where=where)
-        sniffer = Sniffer(pair.c)
-        pair.connect()
-        expect("options", [seg.option(KIND) for seg in sniffer.segments()[:2]], [ours] * 2)
-
+# ---- Which end computes W (routes.py test_offer tests what SYN and SYN-ACK offer) ----
 
 def test_who_asks():
     """A sender requests windows unless it has where 0, the peer did not offer, there is no ECN, or requests are on
@@ -118,8 +110,7 @@ class Sender(Flow):
         return self.flow()
 
     def next_reports(self, kind):
-        """Return the reports of a kind on the next segments that have any. With a small W these segments are far
-        apart.
+        """Return the reports of a kind on the next segments that have any. With a small W these segments are far apart.
         """
         for _ in range(100):
             if found := reports(self.run(), kind):
@@ -141,12 +132,12 @@ def test_parameters():
     expect("receiver", flow.flow()["receiver"], 0)
     time.sleep(T_NS / 1e9)
     flow.send()
-    expect("again", reports(flow.run(), PARAMETERS)[0], sent[0])
+    expect("parameters after T", reports(flow.run(), PARAMETERS)[0], sent[0])
     expect("receiver", flow.report(1.0)["receiver"], 1)
     time.sleep(T_NS / 1e9)
     flow.send()
     segments = flow.run()
-    expect("later", reports(segments, PARAMETERS), [])
+    expect("parameters after an answer", reports(segments, PARAMETERS), [])
     expect_in("requests", sum(opt.type == FORWARD for seg in segments for opt in seg.ours()), 1, 10000)
 
 
@@ -176,9 +167,7 @@ class Distant(Sender):
 
 
 def test_N_is_not_told():
-    """The parameters contain W_ai of a single flow, which the receiver divides by N, after any N that was reported
-    before.
-    """
+    """The parameters contain W_ai of a single flow, whatever N was reported before: the receiver divides it by N."""
     need_virtual_time()
     flow, link = Distant(report=False, n_flows=0, max_stage=255), Link()
     flow.round(link.step(9000, 1.0, 1.0))
@@ -281,18 +270,18 @@ def test_silence():
     for _ in range(9):
         now = flow.round(link.step(9000, 1.0, 1.0))
     expect_in("W follows records", now["W"], W_INIT >> 10, W_INIT // 4)
-    expect("no more of that", reports(flow.run(), PARAMETERS), [])
+    expect("parameters after the first report of T = 0", reports(flow.run(), PARAMETERS), [])
     flow.send(window(1.0, 99))
     expect_in("W follows no window", flow.flow()["W"], W_INIT >> 10, W_INIT // 4)
     time.sleep(T_NS / 1e9)
     flow.echo(link.step(9000, 1.0, 1.0))
-    expect("sent again", {sent[0] & 0x3fffffff for sent in flow.next_reports(PARAMETERS)}, {0})
+    expect("T of the answer to a window", {sent[0] & 0x3fffffff for sent in flow.next_reports(PARAMETERS)}, {0})
     began, requests = time.monotonic(), []
     while not requests and time.monotonic() - began < 0.4 * T_NS / 1e6:
         time.sleep(T_NS / 1e9)
         flow.round(link.step(9000, 0.9, 0.0))
         requests = [sent for sent in reports(flow.run(0), PARAMETERS) if sent[0] & 0x3fffffff]
-    expect_in("requested again after so many T", (time.monotonic() - began) * 1e9 / T_NS, 200, 270)
+    expect_in("T until windows are requested again", (time.monotonic() - began) * 1e9 / T_NS, 200, 270)
     flow.set_id = requests[0][0] >> 56 & 15
     near("W", flow.report(0.25)["W"], W_INIT / 4)
 
@@ -396,12 +385,12 @@ def test_response():
         want = W_INIT * ETA / (1 + queue_T)
         near(f"W after a queue of {queue_T} T", flow.flow()["W"], want, 0.01)
         flow.acked = first + 5 * 1420
-        near("W of a window from before", flow.report(0.99)["W"], want, 0.01)
+        near("W after a window that was computed before the response", flow.report(0.99)["W"], want, 0.01)
         flow.acked = end
-        near("W of a window that knows", flow.report(0.9)["W"], 0.9 * W_INIT, 0.01)
+        near("W after a window for data that followed the response", flow.report(0.9)["W"], 0.9 * W_INIT, 0.01)
         flow.run()
         flow.echo(link.step(9000, 0.9, 0.0))
-    # these data were in flight when W fell: a response to them is too late
+    # These data were in flight when W fell: a response to them is too late.
     first = flow.acked
     flow.run()
     end, flow.acked = flow.acked, first
@@ -425,8 +414,7 @@ class Receiver(Peer):
     def data(self, *links, options=b"", nbytes=1420, ecn=ECT, flags=ACK, prompt=0):
         """Send a data segment. Return the immediate answers of the kernel."""
         if links:
-            options += option(FORWARD, [link.raw() for link in links], SCALE,
-                              max(link.hop for link in links), prompt)
+            options += option(FORWARD, [link.raw() for link in links], SCALE, max(link.hop for link in links), prompt)
         self.send(options, bytes(nbytes), ecn=ecn, flags=flags)
         return self.read_all()
 
@@ -453,25 +441,18 @@ def trained(rounds):
     return peer, link
 
 
-def test_answer():
-    """Parameters are answered at once, each time; parameters that switch the receiver off are not answered."""
-    peer = Receiver(parameters(set_id=7, W=0.5))
-    expect("W", parts(peer.first), [(7, 0.5)])
-    expect("again", peer.answer_to(set_id=7, W=0.25), [(7, 0.5)])
-    expect("others", peer.answer_to(set_id=8, W=0.25), [(8, 0.25)])
-    expect("off", peer.answer_to(set_id=9, T=0), [])
-    answers = peer.data(Link().step(9000, 0.5, 0.0), prompt=PROMPT)
-    expect("echo", [opt.type for seg in answers for opt in seg.ours()], [ECHO])
-
-
-def test_same_id():
-    """Different parameters with the same id are new parameters: the sender may have restarted."""
-    peer = Receiver(parameters(W=0.5))
-    expect("T", peer.answer_to(T=2 * T_NS, W=0.25), [(1, 0.25)])
-    expect("W_ai", peer.answer_to(T=2 * T_NS, W=0.75, W_ai=0.001), [(1, 0.75)])
-    expect("off", peer.answer_to(T=0), [])
-    answers = peer.data(Link().step(9000, 0.5, 0.0), prompt=PROMPT)
-    expect("echo", [opt.type for seg in answers for opt in seg.ours()], [ECHO])
+@cases(answer=(7, ({"set_id": 7, "W": 0.25}, 0.5), ({"set_id": 8, "W": 0.25}, 0.25), ({"set_id": 9, "T": 0}, None)),
+       # different parameters with the same id: the sender may have restarted
+       same_id=(1, ({"T": 2 * T_NS, "W": 0.25}, 0.25), ({"T": 2 * T_NS, "W": 0.75, "W_ai": 0.001}, 0.75),
+                    ({"T": 0}, None)))
+def answers(set_id, *turns):
+    """Parameters are answered at once, each time; parameters that switch the receiver off (T = 0) are not answered."""
+    peer = Receiver(parameters(set_id=set_id, W=0.5))
+    expect("W", parts(peer.first), [(set_id, 0.5)])
+    for how, W in turns:
+        expect(f"answer to {how}", peer.answer_to(**how), [(how.get("set_id", set_id), W)] if W else [])
+    segments = peer.data(Link().step(9000, 0.5, 0.0), prompt=PROMPT)
+    expect("echo", [opt.type for seg in segments for opt in seg.ours()], [ECHO])
 
 
 def test_rcv_mss():
@@ -479,13 +460,13 @@ def test_rcv_mss():
     for ends in (lambda peer: set_cc(peer.sock, "cubic"),
                  lambda peer: peer.data(options=words(*parameters(set_id=2, T=0)), nbytes=900)):
         peer, _ = trained(8)
-        expect_in("raised", tcp_info(peer.sock)["rcv_mss"], 2 * 1420, 4 * 1448)
+        expect_in("rcv_mss while the receiver computes W", tcp_info(peer.sock)["rcv_mss"], 2 * 1420, 4 * 1448)
         ends(peer)
-        expect_in("as it was", tcp_info(peer.sock)["rcv_mss"], 900, 1448)
+        expect_in("rcv_mss after that", tcp_info(peer.sock)["rcv_mss"], 900, 1448)
 
 
 def test_off_answered():
-    """Parameters with T = 0 replace a request that may have had PROMPT: they are acknowledged at once."""
+    """Parameters with T = 0 are acknowledged at once, because the request that they replace may have had PROMPT."""
     peer, _ = trained(8)
     for set_id in 2, 3:
         peer.data(options=words(*parameters(set_id=set_id)))
@@ -545,7 +526,7 @@ def test_counts_N():
             other.read_all()
         links = [(Link(hop), load) for hop, load in enumerate(loads, 1)]
         near(f"W_ai with {nr_others} others and {loads}", 1e6 * growth(peer, links), 1e6 * alone / N, 0.1)
-    # without that flag W_ai is used as it is
+    # Without the flag "alone" the receiver uses W_ai unchanged.
     peer = Receiver(parameters(W=0.1, W_ai=0.001))
     peer.others = []
     near("W_ai as sent", 1e6 * growth(peer, [(Link(), 0.95)]), 1000, 0.1)
@@ -573,7 +554,7 @@ def test_falls_at_once():
         U += ((4.0 if at else 1.0) - U) / 16
         if seen:
             break
-    expect_in("sent after so many segments", seen[0][0], 1, 4)
+    expect_in("segments before the window", seen[0][0], 1, 4)
     expect_in("W", seen[0][1], last * 0.5, last * 0.875)
     near("W of NewINT", 1000 * seen[0][1], 1000 * last / (U / ETA), 0.1)
 
@@ -650,7 +631,12 @@ def test_both_directions():
             expect_none(ns, "windows_stopped", "fallbacks", "malformed_ignored", "timeouts")
 
 
+def outstanding(sock):
+    return struct.unpack("=i", fcntl.ioctl(sock, 0x5411, bytes(4)))[0]      # SIOCOUTQ
+
+
 def test_no_wait():
+    """Data of any size are acknowledged without waiting for a delayed ACK."""
     need_virtual_time()
     for rate in 1000, 10:
         path = Path(switches=1, **BY_RECEIVER)
@@ -666,10 +652,6 @@ def test_no_wait():
                 expect_in(f"seconds for {size} bytes at {rate} Mbit/s", time.monotonic() - began, 0,
                           0.012 + 10 * size * 8 / rate / 1e6)
             expect("delayed ACKs", path.b.snmp("TcpExtDelayedACKs") - before, 0)
-
-
-def outstanding(sock):
-    return struct.unpack("=i", fcntl.ioctl(sock, 0x5411, bytes(4)))[0]
 
 
 def test_receiver_leaves():

@@ -10,12 +10,11 @@ import time
 
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.kernel import virtual_time
-from lib.net import Pair, expect_none
+from lib.net import IPPROTO_MPTCP, Pair, expect_none, meet
 from lib.packet import SYN, Sniffer, ours_in
 from lib.path import MBPS, Path, carrier_path, set_routes
 from lib.tcp import pattern, set_cc, transfer
 
-IPPROTO_MPTCP = 262
 T_NS = 200000
 W_INIT = MBPS * T_NS // 8000
 RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
@@ -28,7 +27,7 @@ DEFAULTS = {"carrier": 0, "eta_permille": 950, "max_stage": 0, "settle": 3, "per
             "sample": 8, "carry": 0} | RX
 
 
-# This test is the first because memory of other tests would be freed meanwhile.
+# This test is the first: otherwise the kernel would free memory of earlier tests during the measurement.
 
 CONNECTIONS = 2000 if virtual_time() else 200
 
@@ -78,13 +77,13 @@ def test_many():
         for sock in sum(ends, ()):
             sock.close()
         left.append(slab_bytes())
-    print(f"# bytes for an end: {took[0]:.0f} that is not a receiver, {took[1]:.0f} that is")
+    print(f"# bytes of an end: {took[0]:.0f} if the sender computes W, {took[1]:.0f} if the receiver does")
     print(f"# slab: {left}")
     # A debug kernel keeps freed memory. In a guest in real time other processes free memory, too.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
-        expect_in("bytes for an end that is not", took[0], 500, 1024)
-        expect_in("more for one that is", took[1] - took[0], 256, 448)
-        expect_in("left", left[2] - left[1], -8192, 8192)
+        expect_in("bytes of an end if the sender computes W", took[0], 500, 1024)
+        expect_in("additional bytes if the receiver does", took[1] - took[0], 256, 448)
+        expect_in("bytes that stay allocated", left[2] - left[1], -8192, 8192)
 
 
 def route(path, ns, line):
@@ -156,17 +155,9 @@ def test_storm():
 def test_mptcp():
     """MPTCP uses the option space: its subflows make no agreement, and no receiver computes W for them."""
     path = Path(**RX)
-    try:
-        listener = path.b.socket(4, IPPROTO_MPTCP)
-    except OSError as error:
-        raise Skip(f"no MPTCP: {error}") from error
     sniffer = Sniffer(path.b, "left")
-    listener.bind((path.addr[1], 5000))
-    listener.listen()
-    client = path.a.socket(4, IPPROTO_MPTCP)
-    client.connect((path.addr[1], 5000))
-    server = listener.accept()[0]
-    defer(server.close)
+    listener = path.b.listen(path.addr[1], sock=path.b.socket(4, IPPROTO_MPTCP))
+    client, server = meet(path.a.socket(4, IPPROTO_MPTCP), listener)
     transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
     segments = sniffer.segments()
     expect("MPTCP", bool(segments[0].flags & SYN and segments[0].option(30)), True)
@@ -174,7 +165,7 @@ def test_mptcp():
     for ns in path.hosts:
         counters = ns.counters()
         expect("agreed, not agreed", (counters["agreed"], counters["not_agreed"]), (0, 1))
-    # beside MPTCP, a TCP connection
+    # A TCP connection beside the MPTCP connection:
     plain, peer = path.connect(5001)
     seen = []
     transfer((plain, peer, pattern(500000)), (client, server, pattern(100000)),

@@ -322,8 +322,7 @@ class BrNetfilter(Strange):
         for node, (ns, devs) in enumerate(zip(self.nodes, (("right",), ("left", "right"), ("left",)))):
             for dev in devs:
                 link = node if dev == "right" else node - 1
-                ns.ip(f"addr flush dev {dev}", f"link add br-{dev} type bridge",
-                      f"link set {dev} master br-{dev}")
+                ns.ip(f"addr flush dev {dev}", f"link add br-{dev} type bridge", f"link set {dev} master br-{dev}")
                 self.plug(ns, f"br-{dev}", self.at(link, 1 if dev == "right" else 2))
             for name in "iptables", "ip6tables":
                 ns.sysctl(f"net.bridge.bridge-nf-call-{name}", 1)
@@ -340,8 +339,7 @@ PADDING = b"\0\0\1\4" + bytes(4)
 
 class Extended(Strange):
     """The socket adds extension headers. Hosts segment their GSO packets themselves: when Linux 6.1 forwards a GSO
-    packet with destination options, it reads the TCP header's length from the sequence number, and may drop the
-    packet.
+    packet with destination options, it reads the TCP header's length from the sequence number, and may drop the packet.
     """
 
     versions = (6,)

@@ -50,8 +50,7 @@ class Traffic:
         self.moved = threading.Condition()
         self.stop = False
         self.failed = None
-        self.threads = [threading.Thread(target=self.drive, args=(half, sum(ways[half::2], ())))
-                        for half in range(2)]
+        self.threads = [threading.Thread(target=self.drive, args=(half, sum(ways[half::2], ()))) for half in range(2)]
 
     def drive(self, half, ways):
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[half % os.cpu_count()]})

@@ -96,8 +96,7 @@ def test_message_of_a_descriptor():
             refusals += error.errno == errno.EINVAL
     expect("refused", refusals, 30)
     expect("messages of a tenant", [line for line in log.lines() if "refused" in line], [])
-    expect("message", message(Here, "net.hpcc.burst", 1000),
-           ["net/hpcc/burst = 1000 refused, allowed: 1 to 64"])
+    expect("message", message(Here, "net.hpcc.burst", 1000), ["net/hpcc/burst = 1000 refused, allowed: 1 to 64"])
 
 
 def test_per_namespace():

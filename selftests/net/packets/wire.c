@@ -281,8 +281,7 @@ static void stay_here(void)
 		die("sched_setaffinity");
 }
 
-/* Send markers until a marker and all frames before it have arrived: the port also drops
- * markers.
+/* Send markers until a marker and all frames before it have arrived: the port also drops markers.
  */
 static uint64_t mark_end(struct maker *m, struct path *path, uint32_t number, uint64_t *dropped)
 {
