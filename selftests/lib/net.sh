@@ -74,7 +74,8 @@ veth_add()
 	ip -n "$3" link set "$4" up
 }
 
-links()
+# ns_add_quiet: create the namespaces tx and rx, whose devices send no packets of IPv6.
+ns_add_quiet()
 {
 	local ns
 
@@ -82,6 +83,11 @@ links()
 	for ns in tx rx; do
 		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 	done
+}
+
+links()
+{
+	ns_add_quiet
 	veth_add tx v0 rx v0
 	one_receiver rx v0
 }

@@ -21,22 +21,18 @@ PACKET=$((1500 + 14 + 24))
 # setup [OPTION...]: create links for frames of any size, and a qdisc of 8 MB.
 setup()
 {
-	local ns
-
 	need_virtual_time
 	links
-	for ns in tx rx; do
-		ip -n "$ns" link set v0 mtu 65000 arp off
-	done
+	ip -n tx link set v0 mtu 65000 arp off
+	ip -n rx link set v0 mtu 65000 arp off
 	add limit 8000000b node 7 port 2 "$@"
 }
 
-mark() { "$(dirname "$0")/frames/mark.py" tx:v0 rx:v0 "$@" || fail "see above"; }
+mark() { "$(dirname "$0")/frames/mark.py" tx:v0 rx:v0 "$@" || fail "see the output above"; }
 
 test_traced() { setup; mark traced; }
 test_chance() { setup nostamp; mark chance 1; }
 test_chance_pmax() { setup nostamp; mark chance 0.3; }
-test_edges() { setup nostamp; mark edges; }
 test_headers() { setup nostamp; mark headers; }
 test_odd_packets() { setup nostamp; mark odd; }
 test_mark_and_stamp() { setup; mark stamped; }
@@ -101,7 +97,7 @@ test_derived()
 	thresholds "derived again" 25000000000 1048576
 	# A low kmax is accepted, and reduces a derived kmin.
 	change kmax 1000b
-	expect "kmin gives way" "$(json 'q["options"]["kmin"]')" 1000
+	expect "kmin, limited by kmax" "$(json 'q["options"]["kmin"]')" 1000
 }
 
 # The minimum thresholds follow the MTU, without a change of the qdisc.
@@ -131,11 +127,8 @@ test_derived_from_device()
 
 test_show()
 {
-	local first
-
 	port rate 10gbit marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 90kb
-	first=$(show)
-	[[ $first == *" marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 92160b " ]] || fail "$first"
+	[[ $(show) == *" marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 92160b " ]] || fail "$(show)"
 	expect json "$(json '[q["options"][k] for k in ("marking", "kmin", "kmax", "pmax", "knonect")]')" \
 		"['ldcp', 20000, 80000, 0.123456, 92160]"
 	add_again
@@ -145,8 +138,8 @@ test_show()
 	expect off "$(json 'q["options"]["marking"], q["options"].keys() & {"kmin", "kmax", "pmax", "knonect"}')" \
 		"('off', set())"
 	change marking ldcp
-	thresholds "forgotten" 1250000000 1048576
-	expect "pmax forgotten" "$(json 'q["options"]["pmax"]')" 1
+	thresholds "after marking was off" 1250000000 1048576
+	expect "pmax after marking was off" "$(json 'q["options"]["pmax"]')" 1
 }
 
 # The kernel checks the values of a change together with the existing values.
@@ -174,7 +167,7 @@ test_refused_change()
 	change limit 1mb kmin 500kb kmax 600kb
 }
 
-# The counters of dropped and marked packets, as text and as JSON.
+# Packets at the edges of the thresholds: marks, drops and their counters, as text and as JSON.
 test_statistics()
 {
 	local text
@@ -186,7 +179,7 @@ test_statistics()
 		"marked_p", "marked_kmax", "mark_failed")], q["drops"]')" "([2, 1, 2, 3, 0, 3, 0], 4)"
 	[[ $text == *" dropped limit 2 (ect 1) knonect 2 gso 0 resyncs "* ]] || fail "$text"
 	[[ $text == *" marked 3 p 0 kmax 3 failed 0"* ]] || fail "$text"
-	# the port parsed the packets only for the marks
+	# The port parsed the packets only to mark them.
 	expect "reasons without a record" "$(json '[name for name, n in q["hpcc"]["unstamped"].items() if n]')" "['off']"
 }
 

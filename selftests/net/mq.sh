@@ -11,12 +11,7 @@
 # cable: connect tx and rx by a device with four queues.
 cable()
 {
-	local ns
-
-	ns_add tx rx
-	for ns in tx rx; do
-		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-	done
+	ns_add_quiet
 	ip link add v0 netns tx numtxqueues 4 type veth peer name v0 netns rx numrxqueues 4
 	ip -n tx link set v0 up arp off
 	ip -n rx link set v0 up
@@ -29,7 +24,7 @@ queues()
 
 	cable
 	tc -n tx qdisc add dev v0 root handle 1: mq
-	for i in 1 2 3 4; do
+	for i in {1..4}; do
 		tc -n tx qdisc replace dev v0 parent "1:$i" handle "1$i:" hpcc "$@"
 	done
 }
@@ -49,9 +44,9 @@ classes()
 	done
 }
 
-judge() { "$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"; }
+judge() { "$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see the output above"; }
 
-# of_each NAME: print the list of a statistic of each qdisc, by handle.
+# of_each NAME: print a statistic of each qdisc, in the order of their handles.
 of_each() { json "[qs[h].get('$1') for h in sorted(qs)]"; }
 
 # json EXPRESSION: print the value of EXPRESSION; qs has the statistics of the qdiscs "hpcc" by handle.
@@ -72,10 +67,10 @@ marks()
 
 test_marks_by_all_queues() { marks marks_by_all; }
 test_marks_less_as_packets_leave() { marks marks_less_as_packets_leave; }
-test_tx_is_of_all_queues() { queues bandwidth 1gbit node 7 port 2; judge tx_of_all; }
 test_shaping_queues_are_apart() { queues rate 1gbit node 7 port 2; judge tx_of_each; }
 test_qlen_is_of_all_queues() { classes 8kbit bandwidth 1gbit node 7 port 2; judge qlen_of_all; }
 
+# tx is the sum of all queues, also after a change or a replacement of one qdisc.
 test_tx_goes_on_after_a_change()
 {
 	queues bandwidth 1gbit node 7 port 2
@@ -110,27 +105,27 @@ test_statistics()
 	expect "queues" "$(of_each port_queues)" "[4, 4, 4, 4]"
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 1gbit
 	tc -n tx qdisc change dev v0 parent 1:3 hpcc node 1
-	expect "two leave" "$(of_each port_queues)" "[2, None, None, 2]"
+	expect "queues after two left the port" "$(of_each port_queues)" "[2, None, None, 2]"
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 0
-	expect "one is back" "$(of_each port_queues)" "[3, 3, None, 3]"
+	expect "queues after one came back" "$(of_each port_queues)" "[3, 3, None, 3]"
 	tc -n tx qdisc replace dev v0 parent 1:1 pfifo
-	expect "one is gone" "$(of_each port_queues)" "[2, None, 2]"
+	expect "queues after one was replaced" "$(of_each port_queues)" "[2, None, 2]"
 	tc -n tx -s qdisc show dev v0 | grep -q 'port of 2 queues 0b' || fail "text"
 	tc -n tx qdisc replace dev v0 root hpcc
-	expect "alone" "$(json 'list(qs.values())[0].get("port_queues")')" None
+	expect "queues of a single qdisc" "$(json 'list(qs.values())[0].get("port_queues")')" None
 }
 
 test_moves_with_what_waits()
 {
 	classes 100bit bandwidth 1gbit node 7 port 2
 	judge fill
-	expect "before" "$(of_each port_qlen)" "[512, 512]"
+	expect "qlen of one port" "$(of_each port_qlen)" "[512, 512]"
 	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 3
-	expect "apart" "$(of_each port_qlen)" "[None, None]"
+	expect "qlen of two ports" "$(of_each port_qlen)" "[None, None]"
 	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 2
-	expect "again" "$(of_each port_qlen)" "[512, 512]"
+	expect "qlen of one port again" "$(of_each port_qlen)" "[512, 512]"
 	tc -n tx qdisc replace dev v0 parent 1:1 handle 21: hpcc bandwidth 1gbit node 7 port 2
-	expect "one is emptied" "$(of_each port_qlen)" "[256, 256]"
+	expect "qlen after one qdisc was replaced" "$(of_each port_qlen)" "[256, 256]"
 	tc -n tx qdisc del dev v0 root
 }
 

@@ -15,7 +15,7 @@ from lib.path import Path
 from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, settle
 from lib.tcp import pattern, set_cc, tcp_info, transfer
 
-SO_MAX_PACING_RATE, SO_BINDTODEVICE = 47, 25
+SO_MAX_PACING_RATE = 47
 MSS = LdcpFlow.MSS
 
 
@@ -47,7 +47,7 @@ def test_bound_is_given_back():
             set_cc(ends[0], name)
             found[name] = largest(sniffer, pair, ends)
         expect(cc, found[cc], most)
-        expect_in("others", min(found["cubic"], found["reno"]), 5, 64)
+        expect_in("segments under cubic and reno", min(found["cubic"], found["reno"]), 5, 64)
 
 
 def test_first_segments():
@@ -61,13 +61,13 @@ def test_first_segments():
         sent += len(seg.payload)
     began = at[0][0]
     for now, before in at[4::5]:
-        expect_in(f"bytes before the one at {now - began:.6f} s", before,
+        expect_in(f"bytes before the segment at {now - began:.6f} s", before,
                   0.7 * (now - began) * W_INIT * 1e9 / T_NS, 4 * MSS + (now - began) * W_INIT * 1e9 / T_NS)
 
 
 def test_slow_handshake():
-    """The large T of a slow handshake does not delay data after the first ACK. But if we have sent an ACK meanwhile,
-    its TSval is the old departure time, and the data must not leave before this time.
+    """The large T of a slow handshake does not delay data after the first ACK. But if the kernel has sent an ACK
+    meanwhile, the TSval of this ACK is the old departure time, and the data must not leave before this time.
     """
     need_virtual_time()
     for answers in False, True:
@@ -88,7 +88,8 @@ def test_slow_handshake():
         segments += peer.read_all(0.1)
         expect("bytes", sum(len(seg.payload) for seg in segments), 10000)
         times = [int.from_bytes(seg.option(8)[2:6], "big") for seg in segments]
-        expect("ticks of TSval back", max(a - b for a, b in zip(times, times[1:])) < 2, True)
+        # A TSval may be one tick before the previous one.
+        expect_in("largest decrease of TSval", max(a - b for a, b in zip(times, times[1:])), -1 << 32, 1)
 
 
 def test_first_segments_of_a_vrf():
@@ -99,7 +100,7 @@ def test_first_segments_of_a_vrf():
         client = pair.c.socket()
         if vrf:
             pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
-            client.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"vrf0\0")
         ends = pair.connect(client=client)
         rate = tcp_info(client)["pacing_rate"]
         began = time.monotonic()
@@ -168,7 +169,7 @@ def test_leaving_a_small_window():
             flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
         flow.take(0.1)
         flow.echo(link.step(9000, 1.0, 1.0))
-        expect("hpcc waits", flow.take(0.002), None)
+        expect("a segment within 2 ms", flow.take(0.002), None)
         set_cc(flow.sock, "reno")
         left = time.monotonic()
         expect("a segment", flow.take(0.1) is not None, True)
@@ -220,7 +221,7 @@ def test_fq_sorts_by_departure_time():
 
 
 def test_fq_sorts_by_departure_time_ldcp():
-    """ldcp keeps the departure times in order, too, while its windows fall below one segment and grow again."""
+    """ldcp also keeps the departure times in order, while its windows fall below one segment and grow again."""
     path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8, ldcp={"base_rtt_ns": 300000})
     send_all(ends, 100000)
     send_all(ends, 100000, ("reno", "ldcp"))

@@ -42,7 +42,7 @@ def test_per_namespace():
     time.sleep(0.1)
     zero = Counters.fromkeys(COUNTERS, 0)
     c, s = pair.c.counters() - zero, pair.s.counters() - zero
-    expect("nobody else", idle.counters() - zero, {})
+    expect("counters of another namespace", idle.counters() - zero, {})
     if not virtual_time():
         c.pop("ts_back_ignored", None)      # on two CPUs echoes may overtake each other
     expect("sender", set(c), {"syn_sent", "agreed", "forward_sent", "echo_received"})
@@ -69,16 +69,16 @@ def test_paths():
             transfer((*ends, pattern(100000)))
 
         send()
-        expect("nobody has asked", (asked(pair.c), asked(other.c)), (0, 0))
+        expect("requests before a program asks", (asked(pair.c), asked(other.c)), (0, 0))
         pair.c.flows()
         send()
-        expect("flows do not ask", asked(pair.c), 0)
+        expect("requests after a dump of flows", asked(pair.c), 0)
         pair.c.ask()
         send()
         expect("links", pair.c.links(client), {1: link})
-        expect("peer, who sends no data", pair.s.links(server), {})
+        expect("links of the peer, which sends no data", pair.s.links(server), {})
         expect_in("IDENTIFY", asked(pair.c), 1, 2)
-        expect("another namespace", asked(other.c), 0)
+        expect("requests in another namespace", asked(other.c), 0)
 
 
 def test_paths_that_change():
@@ -98,8 +98,8 @@ def test_paths_that_change():
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
     expect("links", sorted(flow.ns.links()), [1])
     rounds(20, a)
-    expect("all have reported", rounds(20, a), 0)
-    expect_in("a new link: IDENTIFY", rounds(3, a, b), 1, 4)
+    expect("requests after all links have reported", rounds(20, a), 0)
+    expect_in("requests to a new link", rounds(3, a, b), 1, 4)
     expect("links", sorted(flow.ns.links()), [1])
     flow.send(option(IDENTIFY_ECHO, [identity(2, 8, 3, 10, 1)], SCALE, 2))
     expect("links", sorted(flow.ns.links()), [1, 2])
@@ -137,8 +137,7 @@ def test_modes():
     with ns:
         expect("mode", os.stat("/proc/net/hpcc").st_mode & 0o777, 0o444)
         try:
-            fd = os.open("/proc/net/hpcc", os.O_WRONLY)
-            os.write(fd, b"0\n")
+            os.write(os.open("/proc/net/hpcc", os.O_WRONLY), b"0\n")
         except OSError:
             return
     raise AssertionError("counters were written to")

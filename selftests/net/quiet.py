@@ -74,6 +74,7 @@ def test_echo_has_newest_state():
 
 
 def test_peer_that_does_not_understand():
+    """A peer that did not announce CAP_QUIET gets records, but no marks of quiet hops."""
     peer = requester(CAP_TELEMETRY)
     one = record(1, 1000, 7, 5)
     expect("beside a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
@@ -100,8 +101,8 @@ def test_all_have_their_turn():
     short = [words[0] for words in seen if len(words) == 1]
     expect_in("echoes of one record", len(short), 20, 10000)
     for what, of in (("hop 1", lambda w: w >> 60 == 1), ("hop 3", lambda w: w >> 60 == 3),
-                     ("quiet", lambda w: w == word(quiet(2, 4)))):
-        expect_in(what, sum(map(of, short)), len(short) // 5, len(short))
+                     ("quiet hops", lambda w: w == word(quiet(2, 4)))):
+        expect_in(f"echoes of {what}", sum(map(of, short)), len(short) // 5, len(short))
 
 
 # ---- the sender
@@ -121,9 +122,9 @@ def test_quiet_is_telemetry():
         sizes.append(flow.flow()["W"])
     expect("modes", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
     expect("ignored", flow.ns.counters()["bad_hop_ignored"], 0)
-    # at first U falls to eta, so W falls, too
+    # W also falls at first, because U falls to eta.
     least = sizes.index(min(sizes))
-    expect_in("the least", least, 0, 12)
+    expect_in("round trips until W grows", least, 0, 12)
     expect("W", sizes[-1], W_INIT)
     ratio = max(later / max(earlier, 1) for earlier, later in zip(sizes[least:], sizes[least + 1:]))
     expect_in("growth in a round trip", ratio, 1.3, 2.05 + W_AI / before)
@@ -147,6 +148,7 @@ def test_quiet_holds():
 
 
 def test_record_ends_it():
+    """A record of a hop replaces its quiet mark at once."""
     flow, link = Flow(), Link()
     for _ in range(4):
         flow.run()
@@ -206,9 +208,7 @@ def whole_way(above):
 
 
 def test_whole_way():
-    """Thresholds cost at most 5 % of the goodput: the loaded link writes into some packets, the other link into no
-    packets.
-    """
+    """Thresholds cost at most 5 % of the goodput: the loaded link writes records into some packets, the other none."""
     all_stamp, records, _ = whole_way(("stamp", "stamp"))
     expect("records", [quiet for _, quiet in records], [0, 0])
     for above in (("stamp above 10kb", "stamp above 10kb"), ("stamp above 10kb", "stamp"),

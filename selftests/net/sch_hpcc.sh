@@ -174,7 +174,7 @@ test_kernel_refuses()
 	for i in "${!cases[@]}"; do
 		[[ ${got[i]:-nothing} == "${cases[i]#* } "?* ]] || fail "${cases[i]}: got ${got[i]:-nothing}"
 	done
-	expect "left behind" "$(tc -n tx qdisc show dev v0 | grep -c hpcc)" 0
+	expect "qdiscs left" "$(tc -n tx qdisc show dev v0 | grep -c hpcc)" 0
 }
 
 test_kernel_accepts_edges()
@@ -210,13 +210,7 @@ test_rate()
 	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
 }
 
-test_overhead()
-{
-	need_virtual_time
-	port rate 1gbit overhead 200
-	burst 20
-	spaced "$((SIZE + 200))" 125000000
-}
+test_overhead() { need_virtual_time; port rate 1gbit overhead 200; burst 20; spaced "$((SIZE + 200))" 125000000; }
 
 # Timers of a real host fire late, but the average rate is correct.
 test_rate_on_average()
@@ -257,11 +251,11 @@ test_delay()
 	first=$FIRST second=$SECOND
 	change delay 123456ns
 	arrivals
-	expect "first" "$(since "$first" "$FIRST")" 123456
-	expect "second" "$(since "$second" "$SECOND")" 123456
+	expect "delay of the first frame" "$(since "$first" "$FIRST")" 123456
+	expect "delay of the second frame" "$(since "$second" "$SECOND")" 123456
 	change delay 0 rate 500mbit
 	arrivals
-	expect "first at half the rate" "$(since "$first" "$FIRST")" $((1024 * 8))
+	expect "first frame at half the rate" "$(since "$first" "$FIRST")" $((1024 * 8))
 }
 
 test_delay_without_rate()
@@ -274,7 +268,7 @@ test_delay_without_rate()
 	first=$FIRST
 	change delay 1ms
 	arrivals
-	# Without delay the sender's process has read the clock, 1 ns later.
+	# Without delay the sender's process has read the clock, which takes 1 ns.
 	for arrival in "$FIRST" "$SECOND"; do
 		[ $(($(since "$first" "$arrival") / 10)) = 100000 ] || fail "$arrival"
 	done
@@ -349,10 +343,10 @@ test_memory_range()
 
 	small_memory
 	for value in 0 65537 -1 much ""; do
-		! memory_max "$value" || fail "took $value MB"
+		! memory_max "$value" || fail "accepted $value MB"
 	done
 	memory_max 65536
-	expect "kept" "$(cat "$MEMORY")" 65536
+	expect "memory_max_mb" "$(cat "$MEMORY")" 65536
 }
 
 test_histogram()
@@ -408,13 +402,13 @@ test_percentiles()
 	expect percentiles "$(json "[q['hpcc']['qlen_' + name] for name in ($names)]")" \
 		"$(known 0 32 50 95 99 99.9 | python3 -c '
 print([min(int(v), 30720) if v != "63" else 0 for v in input().split()] + [30720])')"
-	expect "of one in 1000" "$(json 'q["hpcc"]["qlen_p99"] < q["hpcc"]["qlen_p999"] < q["hpcc"]["qlen_max"]')" True
+	expect "p99 < p99.9 < maximum" "$(json 'q["hpcc"]["qlen_p99"] < q["hpcc"]["qlen_p999"] < q["hpcc"]["qlen_max"]')" True
 	expect text "$(tc -n tx -s qdisc show dev v0 | grep -o ' p50 .*')" \
 		"$(json '" p50 %db p95 %db p99 %db p99.9 %db max %db" % tuple(q["hpcc"]["qlen_" + name] for name in ('"$names"'))')"
 	change limit 2mb
-	expect "kept over a change" "$(json 'q["hpcc"]["qlen_max"]')" 30720
+	expect "maximum after a change" "$(json 'q["hpcc"]["qlen_max"]')" 30720
 	tc -n tx qdisc replace dev v0 root handle 2: hpcc
-	expect "in its place" "$(json 'q["hpcc"]["tx_packets"], q["hpcc"]["qlen_max"], q["hpcc"]["hist"]')" "(0, 0, [])"
+	expect "statistics of a replacement" "$(json 'q["hpcc"]["tx_packets"], q["hpcc"]["qlen_max"], q["hpcc"]["hist"]')" "(0, 0, [])"
 }
 
 # Percentiles of the packets between two dumps, computed as in tc-hpcc(8).
@@ -453,7 +447,7 @@ test_stats_off()
 	expect "packets" "$(json 'q["hpcc"]["tx_packets"] >= 60')" True
 	change stats on
 	burst 40
-	expect "longer" "$(json "[q['hpcc'][k] for k in ('hist', 'qlen_max')] != $before")" True
+	expect "histogram or maximum changed" "$(json "[q['hpcc'][k] for k in ('hist', 'qlen_max')] != $before")" True
 }
 
 # ---- under traffic ----
@@ -533,7 +527,7 @@ below()
 	pass 50
 	"$HERE/frames/stamp.py" tx:v0 rx:v0 gso split || fail "$1: GSO"
 	for kind in "$1" hpcc; do
-		expect "$1: left in $kind" "$(tc -n tx -s qdisc show dev v0 |
+		expect "$1: backlog of $kind" "$(tc -n tx -s qdisc show dev v0 |
 			grep -A2 "^qdisc $kind " | grep -o 'backlog .*p ')" "backlog 0b 0p "
 	done
 	tc -n tx qdisc del dev v0 root
@@ -544,14 +538,16 @@ test_child_of_prio() { links; below prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0
 test_child_of_tbf() { links; below tbf rate 900mbit burst 10kb limit 1mb; }
 test_child_of_htb() { links; below htb default 1; }
 
+expect_bandwidth() { expect "bandwidth, $1" "$(json 'q["hpcc"]["bandwidth"]')" "$2"; }
+
 test_device_speed()
 {
 	port
-	expect veth "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
+	expect_bandwidth veth 1250000000
 	change bandwidth 25gbit
-	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 3125000000
+	expect_bandwidth configured 3125000000
 	change rate 1gbit
-	expect shaped "$(json 'q["hpcc"]["bandwidth"]')" 125000000
+	expect_bandwidth shaped 125000000
 }
 
 # The speed of a device changes before the device is up.
@@ -562,12 +558,12 @@ test_device_changes_speed()
 	ip -n tx tuntap add v0 mode tap || skip "needs tun"
 	ip netns exec tx ethtool -s v0 speed 25000 duplex full autoneg off
 	add
-	expect added "$(json 'q["hpcc"]["bandwidth"]')" 3125000000
+	expect_bandwidth "before the device is up" 3125000000
 	ip netns exec tx ethtool -s v0 speed 40000 duplex full autoneg off
 	ip -n tx link set v0 up
-	expect up "$(json 'q["hpcc"]["bandwidth"]')" 5000000000
+	expect_bandwidth up 5000000000
 	change bandwidth 1gbit
-	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 125000000
+	expect_bandwidth configured 125000000
 }
 
 # A device event updates all hpcc qdiscs of that device, also children, and no other qdisc.
@@ -593,8 +589,8 @@ import json, sys
 print([q["hpcc"]["bandwidth"] for q in json.load(sys.stdin) if q["kind"] == "hpcc"])'
 	}
 	ip -n tx link set v0 up
-	expect "of the device" "$(speeds tx)" "[5000000000, 5000000000]"
-	expect "of another one" "$(speeds rx)" "[3125000000, 3125000000]"
+	expect "speeds of the device" "$(speeds tx)" "[5000000000, 5000000000]"
+	expect "speeds of another device" "$(speeds rx)" "[3125000000, 3125000000]"
 }
 
 # If one hpcc qdisc replaces another, the notification has space for both, with all attributes.
@@ -609,11 +605,11 @@ test_fits_a_notification()
 	defer kill $!
 	busywait 5 monitor_is_open $! || fail "tc monitor does not listen"
 	add rate 1gbit marking ldcp
-	busywait 5 grep -q '^qdisc hpcc 1:' "$out" || fail "not notified"
+	busywait 5 grep -q '^qdisc hpcc 1:' "$out" || fail "no notification of the first qdisc"
 	tc -n tx qdisc replace dev v0 root handle 2: hpcc rate 1gbit marking ldcp
-	busywait 5 grep -q '^qdisc hpcc 2:' "$out" || fail "not notified of another"
-	grep -q '^deleted qdisc hpcc 1:' "$out" || fail "not notified of the first's end"
-	grep -A9 '^qdisc hpcc 2:' "$out" | grep -q 'stamped 0' || fail "without statistics: $(cat "$out")"
+	busywait 5 grep -q '^qdisc hpcc 2:' "$out" || fail "no notification of the second qdisc"
+	grep -q '^deleted qdisc hpcc 1:' "$out" || fail "no notification of the deleted qdisc"
+	grep -A9 '^qdisc hpcc 2:' "$out" | grep -q 'stamped 0' || fail "no statistics: $(cat "$out")"
 }
 
 monitor_is_open() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }

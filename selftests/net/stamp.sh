@@ -16,7 +16,7 @@ setup()
 	add node 7 port 2 "$@"
 }
 
-frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"; }
+frames() { "$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see the output above"; }
 
 test_untouched() { setup; frames untouched; }
 test_untouched_while_shaping() { setup rate 1gbit delay 10us; frames untouched; }
@@ -43,8 +43,8 @@ offset()
 # near A B: whether two numbers are equal modulo 2^20. Allow some ns, because clocks are read
 # shortly before a frame starts.
 near() { ((($1 - $2 + 100 & 1048575) <= 200)); }
-same() { near "$1" "$2" || fail "$1 and $2 are of one port"; }
-other() { ! near "$1" "$2" || fail "$1 and $2 are related"; }
+same() { near "$1" "$2" || fail "the offsets $1 and $2 of one port differ"; }
+other() { ! near "$1" "$2" || fail "the offsets $1 and $2 are related"; }
 
 # The offsets are not derived from the host's clock, from earlier traffic, or from another
 # port. A qdisc that replaces another qdisc of the same port has the same offsets.
@@ -53,6 +53,7 @@ test_offsets()
 	local ts busy
 
 	need_virtual_time
+	different() { offset "$@"; other "$TS" "$ts"; other "$BUSY" "$busy"; }
 	setup rate 1gbit
 	offset tx:v0 rx:v0
 	ts=$TS busy=$BUSY
@@ -67,14 +68,10 @@ test_offsets()
 	same "$TS" "$ts"
 	expect "tx of an idle port" "$BUSY" "$busy"
 	tc -n tx qdisc replace dev v0 root handle 8: hpcc node 7 port 3
-	offset tx:v0 rx:v0
-	other "$TS" "$ts"
-	other "$BUSY" "$busy"
+	different tx:v0 rx:v0
 	ip -n rx link set v0 arp off
 	tc -n rx qdisc add dev v0 root hpcc node 7 port 2
-	offset rx:v0 tx:v0
-	other "$TS" "$ts"
-	other "$BUSY" "$busy"
+	different rx:v0 tx:v0
 }
 
 test_accelerated_vlan()
@@ -85,22 +82,24 @@ test_accelerated_vlan()
 	frames vlan
 }
 
-test_clones()
+# below PARENT...: set up hpcc as a child of another qdisc.
+below()
 {
 	setup
-	tc -n tx qdisc del dev v0 root
-	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% || skip "needs netem"
-	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
+	tc -n tx qdisc replace dev v0 root handle 9: "$@" || return
+	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit || fail "cannot add hpcc"
+}
+
+test_clones()
+{
+	below netem duplicate 100% || skip "needs netem"
 	frames clones
 }
 
 test_late_timer()
 {
 	need_virtual_time
-	setup
-	tc -n tx qdisc del dev v0 root
-	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
-	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
+	below tbf rate 1mbit burst 2kb limit 1mb
 	frames late
 }
 

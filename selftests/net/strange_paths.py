@@ -34,7 +34,6 @@ STRANGE_S = int(STRANGE_S)
 OTHERS = (b"ldcp", b"cubic", b"reno", b"dctcp")
 # INT_MIN, as for our hooks. Of hooks with equal priority the last registered hook is called first.
 FIRST = -2147483648
-SO_BINDTODEVICE = 25
 PACKET_IGNORE_OUTGOING = 23
 
 
@@ -126,8 +125,6 @@ class Strange(Routed):
         return self.at(0, 2) if i == 0 else self.at(self.routers, 1)
 
 
-# ---- LOCAL_OUT twice, by VRF ------------------------------------------------------
-
 class Vrf(Strange):
     """vrf_l3_out() runs LOCAL_OUT for the VRF device, and ip_local_out() runs it for the other device."""
 
@@ -136,7 +133,7 @@ class Vrf(Strange):
             self.enslave(ns, dev, i)
 
     def dress(self, sock, i):
-        sock.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"vrf0\0")
 
 
 class VrfQdisc(Vrf):
@@ -151,8 +148,6 @@ class VrfQdisc(Vrf):
             ns.tc("qdisc add dev vrf0 root netem delay 1ms limit 10000")
 
 
-# ---- IPVS ----------------------------------------------------------------------------
-
 class Ipvs(Strange):
     """IPVS at one of the nodes forwards connections to b."""
 
@@ -163,10 +158,8 @@ class Ipvs(Strange):
         balance(self.nodes[self.balancer], self.version, self.target, self.place)
 
 
-# ---- NFQUEUE ---------------------------------------------------------------------------
-
 class Queued(Strange):
-    """TCP packets wait for a user-space program in front of our hooks, which then run in that program's context."""
+    """NFQUEUE: TCP packets wait for a program in front of our hooks, which then run in that program's context."""
 
     hook, priority = "output", FIRST
     flags, maxlen = GSO, 100000
@@ -187,13 +180,11 @@ class Queued(Strange):
             expect_in("packets that waited", queue.taken, 200, 1000000)
             overtook += int(ns.run("nft", "list", "table", "inet", "wait")
                             .split("packets ")[1].split()[0]) - queue.taken
-        print(f"# {overtook} did not wait", flush=True)
+        print(f"# {overtook} packets did not wait", flush=True)
         # In virtual time the program runs before the next packet arrives.
         if not self.in_order and self.hook == "output":
             expect_in("packets that did not wait", overtook, 1, 1000000)
 
-
-# ---- Copies --------------------------------------------------------------------------------
 
 class Tee(Strange):
     """Another namespace gets copies of what a sends, before our hook, and of what b receives."""
@@ -221,10 +212,8 @@ class Tee(Strange):
             expect_once("copies", [seg for seg in copies if not seg.flags & SYN], True)
 
 
-# ---- IPsec ------------------------------------------------------------------------------------
-
 class Xfrm(Strange):
-    """Transport and tunnel mode run LOCAL_OUT again, with the same socket."""
+    """IPsec: transport and tunnel mode run LOCAL_OUT again, with the same socket."""
 
     plain = exact = hears = False
     proto, mode = "esp", "transport"
@@ -239,8 +228,6 @@ class Xfrm(Strange):
                       f"xfrm policy add src {src} dst {dst} dir {'out' if src == mine else 'in'} "
                       f"tmpl src {src} dst {dst} proto {self.proto} reqid 1 mode {self.mode}")
 
-
-# ---- Sockets that are assigned before TCP looks them up -----------------------------------------
 
 class Tproxy(Strange):
     """The second router answers with b's address: its prerouting hook assigns a socket to packets."""
@@ -261,21 +248,17 @@ class Tproxy(Strange):
         self.place = ("" if self.version == 4 else "::", 6000)
 
     def dress(self, sock, i):
-        if self.version == 4:
-            sock.setsockopt(socket.SOL_IP, 19, 1)               # IP_TRANSPARENT
-        else:
-            sock.setsockopt(socket.IPPROTO_IPV6, 75, 1)         # IPV6_TRANSPARENT
+        # IP_TRANSPARENT, IPV6_TRANSPARENT
+        sock.setsockopt(*((socket.SOL_IP, 19) if self.version == 4 else (socket.IPPROTO_IPV6, 75)), 1)
 
 
 class BpfAssign(Strange):
-    """bpf_sk_assign() assigns the socket."""
+    """bpf_sk_assign() assigns the socket before TCP looks it up."""
 
     def setup(self):
         attach_bpf(self.a, "right", INGRESS, assign(self.version))
         attach_bpf(self.b, "left", INGRESS, assign(self.version), action=True)
 
-
-# ---- Other ways through the stack ------------------------------------------------------------------
 
 def index(ns, dev):
     with ns:
@@ -330,8 +313,6 @@ class BrNetfilter(Strange):
         for i, ns in enumerate(self.hosts):
             ns.ip(f"route replace {self.far(i)} via {self.gateway(i)}")
 
-
-# ---- IPv6 extension headers --------------------------------------------------------------------------
 
 IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS = 54, 55, 57, 59
 PADDING = b"\0\0\1\4" + bytes(4)
@@ -422,16 +403,12 @@ def expect_state(path, client, server):
     """Fail unless both ends show whether they agreed, and a flow without telemetry runs classic."""
     expect("agreed", [end["agreed"] for end in path.counters()], [int(path.agrees)] * 2)
     if not path.agrees:
-        expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+        expect("congestion controls", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
         return
     until(lambda: (get_cc(client) == "hpcc") == path.hears, lambda: both_ways(client, server, 50000))
-    expect("runs", get_cc(client), "hpcc" if path.hears else "hpcc-classic")
+    expect("congestion control", get_cc(client), "hpcc" if path.hears else "hpcc-classic")
     if path.hears:
         expect("mode", path.a.flow(client)["mode"], "telemetry")
-
-
-def timeouts_of(path):
-    return [ns.snmp("TcpExtTCPTimeouts") for ns in path.hosts]
 
 
 def expect_intact(path, timeouts):
@@ -499,7 +476,7 @@ def check(case, version):
     path = case(version)
     cubic, *pair = speed_mbps(path, "cubic")
     finish(path, pair)
-    timeouts = timeouts_of(path)        # neighbour discovery may have caused some
+    timeouts = [ns.snmp("TcpExtTCPTimeouts") for ns in path.hosts]      # neighbour discovery may have caused some
     ours, *pair = speed_mbps(path, "hpcc")
     print(f"# IPv{version}: hpcc {ours:.0f} Mbit/s, cubic {cubic:.0f}", flush=True)
     expect_state(path, *pair)
@@ -524,7 +501,7 @@ for one_case in CASES:
     add_test(one_case)
 
 
-# ---- Segments that pass LOCAL_OUT twice through VRF or IPVS ----------------------------------------------
+# ---- Segments that pass LOCAL_OUT twice, because of VRF or IPVS ------------------------------------------
 
 def test_vrf_route():
     """The congestion control that the route to the peer names is used, also if a VRF delays packets in a qdisc."""
@@ -552,7 +529,7 @@ def no_room_once(case, version):
         client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
         transfer((client, server, pattern(100000)))
         without = without_request(wire.segments())
-        expect_in(f"{what}: segments without", len(without), 1, 1000)
+        expect_in(f"{what}: segments without a request", len(without), 1, 1000)
         expect(f"{what}: no_room", (path.a.counters() - before).get("no_room", 0), len(without))
     if isinstance(path, Vrf):
         signed = path.new_socket(0, "hpcc")
@@ -576,7 +553,7 @@ def flip(socks, cpu):
     child = os.fork()
     if child:
         return child
-    os.nice(5)                                  # so that data move, too
+    os.nice(5)                                  # otherwise the transfer would hardly run
     rng = random.Random(cpu)
     cpus = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cpus[cpu % len(cpus)]})

@@ -91,8 +91,7 @@ static bool aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool pl
 	return !(right && flow->agreed && plain);
 }
 
-/* Insert the IFA headers, and the stack after the TCP header. Returns whether the probe is valid.
- */
+/* Insert IFA headers, and the stack after the TCP header. Returns whether the probe is valid. */
 static bool make_ifa(struct rng *rng, struct frame *f, const struct flow *flow)
 {
 	uint32_t hops = below(rng, 5), at = ip_len(flow), hlen = f->len - at, i, what;

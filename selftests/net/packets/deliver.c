@@ -402,8 +402,7 @@ static void begin_round(struct maker *m, const struct options *o, const int tuns
 	settle(m, o);
 }
 
-/* Send one segment of data on a random connection, if the peer has acknowledged all earlier data.
- */
+/* Send a segment of data on a random connection if the peer has acknowledged all earlier data. */
 static void write_some(struct maker *m, int flags)
 {
 	uint32_t i = below(&m->rng, m->nr_flows), len = 1 + below(&m->rng, 300);
@@ -484,9 +483,7 @@ static void read_sock(struct maker *m, struct sock *sock)
 		epoll_ctl(epoll, EPOLL_CTL_DEL, sock->fd, NULL);
 }
 
-/* Read the sockets that are ready, in the order of socks[], not in the order in which they became
- * ready.
- */
+/* Read the sockets that are ready, in the order of socks[]. */
 static void read_socks(struct maker *m)
 {
 	struct epoll_event events[SOCKETS_MAX];
@@ -505,8 +502,7 @@ static void read_socks(struct maker *m)
 
 /* ---- Batches ---- */
 
-/* Probes have their own frame, because aim_frame() may reuse bytes of the last frame that it made.
- */
+/* Probes have their own frame: aim_frame() may reuse bytes of the last frame that it made. */
 static struct frame probe;
 
 /* The peer has acknowledged all packets in flight, so the sequence numbers of a probe are known. */

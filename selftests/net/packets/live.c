@@ -17,9 +17,7 @@
 
 #include "packets.h"
 
-/* Frames that are sent between two calls of listen_to(). Meanwhile the known sequence numbers
- * become old.
- */
+/* Frames sent between two calls of listen_to(), while the known sequence numbers become old. */
 #define FRAMES_AT_ONCE	16
 
 static struct frame frames[BATCH];
@@ -70,17 +68,13 @@ static bool ends_are(const struct segment *seg, const uint8_t *saddr, uint16_t s
 static void learn_options(struct flow *flow, const struct segment *seg, uint8_t kind)
 {
 	const uint8_t *p = seg->th + 20, *end = seg->th + seg->hlen;
+	uint32_t n;
 
-	while (p + 1 < end && *p) {
-		uint32_t n = *p == 1 ? 1 : p[1];
-
-		if (!n || n > (uint32_t)(end - p))
-			return;
+	for (; p + 1 < end && *p && (n = option_len(p, 0, end - p)); p += n) {
 		if (*p == 8 && n == 10)
 			memcpy(flow->ts, p, 10);
 		if (*p == kind && n >= 4 && (p[2] >> 5 == 2 || p[2] >> 5 == 4))
 			flow->scale = p[2] & 31;
-		p += n;
 	}
 }
 
@@ -134,12 +128,10 @@ int live_main(struct maker *m, const struct options *o)
 	if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)))
 		die("setsockopt");
 	while (done < o->count) {
-		uint32_t nr = o->count - done < FRAMES_AT_ONCE ?
-			      o->count - done : FRAMES_AT_ONCE;
+		uint32_t nr;
 
 		seen += listen_to(m, fd);
-		for (uint32_t i = 0; i < nr; i++)
-			make_frame(m, &frames[i]);
+		nr = make_frames(m, frames, o->count - done, FRAMES_AT_ONCE);
 		sent += send_frames(fd, frames, nr, NULL);
 		done += nr;
 		nanosleep(&pause, NULL);

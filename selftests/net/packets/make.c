@@ -516,3 +516,13 @@ void make_frame(struct maker *m, struct frame *f)
 	f->vnet.csum_start = less(f->vnet.csum_start, 14);
 	f->vnet.hdr_len = less(f->vnet.hdr_len, 14);
 }
+
+/* make_frames() - make the next @left frames, at most @most. Returns their number. */
+uint32_t make_frames(struct maker *m, struct frame *f, uint64_t left, uint32_t most)
+{
+	uint32_t nr = left < most ? left : most;
+
+	for (uint32_t i = 0; i < nr; i++)
+		make_frame(m, &f[i]);
+	return nr;
+}

@@ -141,6 +141,7 @@ struct maker {
 };
 
 void make_frame(struct maker *m, struct frame *f);
+uint32_t make_frames(struct maker *m, struct frame *f, uint64_t left, uint32_t most);
 uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow);
 uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow);
 uint32_t syn_option(struct maker *m, uint8_t *p);

@@ -63,7 +63,7 @@ static struct flow *find_flow(struct maker *m, uint8_t version, const uint8_t *h
 /* Update the packet generator's state of a connection from a segment that the host sends. */
 static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 {
-	uint32_t hlen = (th[12] >> 4) * 4, at = 20;
+	uint32_t hlen = (th[12] >> 4) * 4, at, n;
 	uint8_t flags = th[13];
 
 	if (flags & TCP_RST)
@@ -75,18 +75,13 @@ static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 		flow->una = get32(th + 8);
 	}
 	flow->ack = get32(th + 4) + len - hlen + !!(flags & (TCP_SYN | TCP_FIN));
-	while (at + 1 < hlen && th[at]) {
-		uint32_t n = th[at] == 1 ? 1 : th[at + 1];
-
+	for (at = 20; at + 1 < hlen && th[at] && (n = option_len(th, at, hlen)); at += n) {
 		if (th[at] == 8 && flow->has_ts) {
 			flow->ts[0] = 8;
 			flow->ts[1] = 10;
 			put32(flow->ts + 2, flow->tsval);
 			memcpy(flow->ts + 6, th + at + 2, 4);
 		}
-		if (!n)
-			break;
-		at += n;
 	}
 }
 

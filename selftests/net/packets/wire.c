@@ -50,7 +50,7 @@ struct path {
 static struct path paths[2];
 static struct frame frames[BATCH];
 
-/* Put back the VLAN tag that the device removed. Returns the frame's length. */
+/* Insert the VLAN tag that the device removed. Returns the frame's length. */
 static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, uint32_t *partial)
 {
 	struct cmsghdr *c;
@@ -149,13 +149,19 @@ static void receive(struct maker *m, struct path *path, uint32_t number)
 	}
 }
 
+/* Forget the frames of the last batch. */
+static void reset(struct path *path)
+{
+	path->nr = 0;
+	path->used = 0;
+	path->done = false;
+}
+
 static void wait_for(struct maker *m, struct path *path, uint32_t number)
 {
 	struct pollfd pfd = { .fd = path->rx, .events = POLLIN };
 
-	path->nr = 0;
-	path->used = 0;
-	path->done = false;
+	reset(path);
 	for (;;) {
 		receive(m, path, number);
 		if (path->done)
@@ -206,9 +212,8 @@ static void show(const char *what, const uint8_t *p, uint32_t len)
 static uint32_t compare(const struct options *o, struct tally *tally, uint64_t done)
 {
 	struct path *dut = &paths[0], *other = &paths[1];
-	uint32_t wrong = 0, i;
 
-	for (i = 0; i < dut->nr && i < other->nr; i++) {
+	for (uint32_t i = 0; i < dut->nr && i < other->nr; i++) {
 		const struct arrival *a = &dut->arrivals[i], *b = &other->arrivals[i];
 		const uint8_t *got = dut->bytes + a->at;
 		const uint8_t *want = other->bytes + b->at;
@@ -220,14 +225,14 @@ static uint32_t compare(const struct options *o, struct tally *tally, uint64_t d
 		printf("frames from %" PRIu64 ": %s\n", done, why);
 		show("want", want, b->len);
 		show("got ", got, a->len);
-		/* If a frame is missing, all later frames differ, too: stop here. */
-		return ++wrong;
+		/* If a frame is missing, all later frames also differ: stop here. */
+		return 1;
 	}
 	if (dut->nr == other->nr)
-		return wrong;
+		return 0;
 	printf("frames from %" PRIu64 ": %u arrived, %u on the reference path\n", done, dut->nr,
 	       other->nr);
-	return wrong + 1;
+	return 1;
 }
 
 /* Open the devices "A,B". */
@@ -307,13 +312,9 @@ static int lossy_main(struct maker *m, const struct options *o)
 	uint32_t number = 0;
 
 	while (done < o->count) {
-		uint32_t nr = o->count - done < BATCH ? o->count - done : BATCH;
+		uint32_t nr = make_frames(m, frames, o->count - done, BATCH);
 
-		for (uint32_t i = 0; i < nr; i++)
-			make_frame(m, &frames[i]);
-		path->nr = 0;
-		path->used = 0;
-		path->done = false;
+		reset(path);
 		taken += send_frames(path->tx, frames, nr, &dropped);
 		taken += mark_end(m, path, ++number, &dropped);
 		arrived += path->nr;
@@ -328,18 +329,15 @@ int wire_main(struct maker *m, const struct options *o)
 {
 	struct tally tally = {};
 	uint64_t done = 0, sent = 0;
-	uint32_t number = 0;
-	uint32_t wrong = 0;
+	uint32_t number = 0, wrong = 0;
 
 	stay_here();
 	open_paths(o);
 	if (o->lossy)
 		return lossy_main(m, o);
 	while (done < o->count && wrong < 5) {
-		uint32_t nr = o->count - done < BATCH - 1 ? o->count - done : BATCH - 1;
+		uint32_t nr = make_frames(m, frames, o->count - done, BATCH - 1);
 
-		for (uint32_t i = 0; i < nr; i++)
-			make_frame(m, &frames[i]);
 		make_marker(m, &frames[nr], ++number);
 		sent += send_frames(paths[0].tx, frames, nr + 1, NULL) - 1;
 		send_frames(paths[1].tx, frames, nr + 1, NULL);
