@@ -33,6 +33,7 @@ mark() { "$(dirname "$0")/frames/mark.py" tx:v0 rx:v0 "$@" || fail "see the outp
 test_traced() { setup; mark traced; }
 test_chance() { setup nostamp; mark chance 1; }
 test_chance_pmax() { setup nostamp; mark chance 0.3; }
+test_edges() { setup nostamp; mark edges; }
 test_headers() { setup nostamp; mark headers; }
 test_odd_packets() { setup nostamp; mark odd; }
 test_mark_and_stamp() { setup; mark stamped; }
@@ -167,7 +168,7 @@ test_refused_change()
 	change limit 1mb kmin 500kb kmax 600kb
 }
 
-# Packets at the edges of the thresholds: marks, drops and their counters, as text and as JSON.
+# The counters of dropped and marked packets, as text and as JSON.
 test_statistics()
 {
 	local text

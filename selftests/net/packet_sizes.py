@@ -45,7 +45,7 @@ def test_big_tcp():
         print(f"# {cc}, {split}: longest packet {longest}")
         expect_in("longest", longest, *((1 << 16, 200000) if split == "no-split-gso" else (1500, 1500)))
         beyond = [seg for seg in segments if seg.total >= 1 << 16]
-        expect("our options on those", bool(ours_in(beyond)), cc == "hpcc" and split == "no-split-gso")
+        expect("our options on packets beyond 64 KB", bool(ours_in(beyond)), cc == "hpcc" and split == "no-split-gso")
         # In real time all packets of a slow host may be beyond 64 KB, without telemetry.
         runs = get_cc(client)
         expect("runs", runs if virtual_time() else runs.removesuffix("-classic"), cc)
@@ -73,8 +73,8 @@ def test_offloads():
             joined = [seg for seg in segments if seg.total > mtu]
             ever |= bool(joined)
             what = f"{cc} with MTU {mtu}, GRO {gro}, checksums {tx}"
-            expect(f"{what}: left to the device", any(seg.partial for seg in segments), tx == "on" or bool(joined))
-            expect(f"{what}: loads that were joined",
+            expect(f"{what}: partial checksums", any(seg.partial for seg in segments), tx == "on" or bool(joined))
+            expect(f"{what}: merged segments with a request",
                    [seg for seg in joined if gro == "off" or seg.telemetry(FORWARD)], [])
             if cc == "hpcc":
                 expect(f"{what}: data without our option", without(segments), [])
@@ -82,7 +82,7 @@ def test_offloads():
             client.close()
             server.close()
         if cc == "ldcp":
-            expect("joined", ever, True)
+            expect("GRO merged segments", ever, True)
 
 
 def test_pmtu():
@@ -101,7 +101,7 @@ def test_pmtu():
         both_ways(client, server)
         sent = [seg for seg in data_segments(sane_segments(sniffer)) if seg.dport == 5000]
         expect_in("longest", max(seg.total for seg in sent), 1000 if reported else 500, 1300)
-        expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
+        expect("MSS is reduced", tcp_info(client)["snd_mss"] < before, True)
         # After an RTO the path may drop our option: the flow is muted until a trial succeeds.
         if cc == "hpcc":
             expect("muted", path.a.counters()["muted"], 0 if reported else 1)

@@ -9,7 +9,7 @@ import time
 
 from lib.kernel import virtual_time
 from lib.ktap import cases, expect, expect_in, expect_rate, main, need_virtual_time
-from lib.net import joined
+from lib.net import expect_counters, joined
 from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane_segments
 from lib.path import MBPS, Path, uses_telemetry
 from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
@@ -157,7 +157,7 @@ def test_two_flows():
     expect_rate("goodput of both", mbps, 0.8 * 0.95 * 500, 0.93 * 500)
     expect("drops", path.port(1)["drops"], 0)
     if virtual_time():
-        expect("sent again", [tcp_info(sock)["retrans"] for sock in (one[0], two[0])], [0, 0])
+        expect("retransmissions", [tcp_info(sock)["retrans"] for sock in (one[0], two[0])], [0, 0])
 
 
 def test_loss():
@@ -170,7 +170,7 @@ def test_loss():
         (client, server), sniffer = path.connect(), Sniffer(path.a, "right")
         transfer((client, server, pattern(400000)), (server, client, pattern(200000, 2)))
         sacks = [seg for seg in sane_segments(sniffer) if seg.option(5)]
-        expect("sent again", tcp_info(client)["retrans"] > 0, True)
+        expect("retransmissions", tcp_info(client)["retrans"] > 0, True)
         expect("echo beside SACK", any(seg.telemetry(ECHO) for seg in sacks), True)
         expect("InCsumErrors", path.a.snmp("InCsumErrors") + path.b.snmp("InCsumErrors"), 0)
         # packets that netem reorders bypass its child
@@ -222,8 +222,8 @@ def test_nameless_tags():
             expect(f"tags of node {node}, identify {identify}", len(found), 1)
             tags[identify, node] = found.pop()
     expect("tags with and without a name", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
-    # one of four may be equal by chance: in 1 of 64 runs
-    expect_in("tags that are the same", sum(tags["on", node] == tags["off", node] for node in (1, 2, 3, 4)), 0, 1)
+    # In one of 64 runs one of the four is equal by chance.
+    expect_in("tags that do not change", sum(tags["on", node] == tags["off", node] for node in (1, 2, 3, 4)), 0, 1)
 
 
 def test_now_and_then():
@@ -237,8 +237,7 @@ def test_now_and_then():
             transfer((client, server, b"x" * 100))
             time.sleep(gap)
         expect("mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
-        counters = path.a.counters()
-        expect("fallbacks", (counters["fallbacks"], counters["probes_stopped"]), (0, 0))
+        expect_counters(path.a, fallbacks=0, probes_stopped=0)
 
 
 def test_only_one_switch_stamps():

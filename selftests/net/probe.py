@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/control/probe.c: requests on packets without data (net.hpcc.carry = 1)."""
 
+import contextlib
 import errno
 import socket
 import time
@@ -9,7 +10,7 @@ import time
 from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.net import Pair, joined
+from lib.net import Pair, expect_counters, expect_none, joined
 from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffer, data_segments,
                         option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
@@ -37,7 +38,7 @@ def test_on_the_wire():
         transfer((client, server, pattern(NBYTES)))
         expect("telemetry", uses_telemetry(path.a, hops=2), True)
         expect("carry", [ns.flow()["probes"] for ns in path.hosts], [1, 1])
-        expect("probes, both", path.a.counters()["probes_stopped"], 0)
+        expect_none(path.a, "probes_stopped")
         expect("no room", [ns.counters()["no_room"] for ns in path.hosts], [0, 0])
         path.no_errors()
         sent, got = [sniffer.segments() for sniffer in sniffers]
@@ -50,7 +51,7 @@ def test_on_the_wire():
         probes = of_type(FORWARD, to_b)
         expect_in("probes", len(probes), 8, 1000)
         first = slice(0, 2) if version == 4 else slice(0, 4)    # DSCP, ECN, flow label
-        expect("seen from outside", {seg.packet[first] for seg in probes}, {seg.packet[first] for seg in data})
+        expect("IP header of probes", {seg.packet[first] for seg in probes}, {seg.packet[first] for seg in data})
         expect("ECT(0)", {seg.ecn for seg in probes}, {2})
         answers = of_type(ECHO, [seg for seg in got if seg.sport == 5000])
         expect("answers with data", data_segments(answers), [])
@@ -76,9 +77,7 @@ def test_long_path_of_small_windows():
         middle = (switches + 1) // 2
         path.change(middle, f"hpcc rate 2mbit delay 20us node {middle} port 2")
         send_for(6, *[path.connect(5000 + number) for number in range(8)])
-        counters = path.a.counters()
-        expect(f"{switches} switches: connections without probes, without telemetry",
-               (counters["probes_stopped"], counters["fallbacks"]), (0, 0))
+        expect_counters(path.a, f"counters, {switches} switches", probes_stopped=0, fallbacks=0)
 
 
 def test_both_ways_under_loss():
@@ -97,15 +96,15 @@ def test_both_ways_under_loss():
             transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(2 * NBYTES, 5)))
             again[loss, carry] = [[ns.snmp(name) for ns in path.hosts] for name in
                                   ("RetransSegs", "TcpExtTCPDSACKRecv", "TcpExtTCPTimeouts")]
-            print(f"# loss {loss} %, carry {carry}: sent again, for nothing, timeouts: {again[loss, carry]}")
+            print(f"# loss {loss} %, carry {carry}: retransmissions, needless ones, timeouts: {again[loss, carry]}")
             dropped[loss, carry] = [path.switches[0].qdiscs(dev)[0]["drops"] for dev in ("right", "left")]
             expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()], ["telemetry"] * 2)
             expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)
-    expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
+    expect("retransmissions, needless ones, timeouts without loss", again[0, 1], [[0, 0]] * 3)
     for end in 0, 1:
-        expect_in("sent again for nothing", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
-        # Compared with the drops in that direction; only lost data are retransmitted.
-        expect_in("sent again", again[1, 1][0][end], 0, 1.5 * dropped[1, 1][end])
+        expect_in("needless retransmissions", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
+        # Only lost data are retransmitted: compare with the drops in that direction.
+        expect_in("retransmissions", again[1, 1][0][end], 0, 1.5 * dropped[1, 1][end])
 
 
 def test_without_sack():
@@ -131,8 +130,7 @@ def test_probes_dropped():
     need_virtual_time()
     path, client, server = joined(BoxPath(carry=1, change=no_probes))
     transfer((client, server, pattern(NBYTES)))
-    counters = path.a.counters()
-    expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 0))
+    expect_counters(path.a, probes_stopped=1, fallbacks=0)
     expect("telemetry", uses_telemetry(path.a), True)
     expect("carry", path.a.flow()["probes"], 0)
 
@@ -145,11 +143,10 @@ def test_nothing_stamps():
     client, server = path.connect()
     transfer((client, server, pattern(NBYTES)))
     until(lambda: path.a.flow()["mode"] == "classic", lambda: transfer((client, server, pattern(NBYTES))))
-    counters = path.a.counters()
     expect("mode", path.a.flow()["mode"], "classic")
     # During a pause of the guest a packet may be dropped, which also leads to classic mode.
     if virtual_time():
-        expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 1))
+        expect_counters(path.a, probes_stopped=1, fallbacks=1)
 
 
 def test_first_flight():
@@ -173,7 +170,7 @@ def test_syn_again():
         peer.got_syn(peer.read(2))
         peer.answer(ASKS)
         peer.sock.send(pattern(100000))
-        expect("SYN again", peer.ns.snmp("TcpExtTCPSynRetrans"), 1)
+        expect("TCPSynRetrans", peer.ns.snmp("TcpExtTCPSynRetrans"), 1)
         expect("probes", len(of_type(FORWARD, peer.read_all(0.1))) > 0, True)
 
 
@@ -224,7 +221,7 @@ def test_answers_are_limited():
                 peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
             expect("answers", [seg.ours()[0].records[0]["ts"] for seg in peer.read_all(0.1)], [want])
             time.sleep(1e-9 * T_NS / 64)
-        expect("taken in", peer.ns.counters()["forward_received"], 101)
+        expect("forward_received", peer.ns.counters()["forward_received"], 101)
 
 
 def test_strangers_get_no_answer():
@@ -239,12 +236,12 @@ def test_strangers_get_no_answer():
     time.sleep(1)
     peer.read_all()
     peer.send(option(FORWARD, [bytes(8)], SCALE, 0, PROMPT))
-    expect("nothing to tell", peer.read_all(0.1), [])
+    expect("answers to a probe without a record", peer.read_all(0.1), [])
     peer.send(ours)
-    expect("an answer", len(of_type(ECHO, peer.read_all(0.1))), 1)
+    expect("answers to a valid probe", len(of_type(ECHO, peer.read_all(0.1))), 1)
     peer = Peer().connected()
     peer.send(ours)
-    expect("answers to who does not probe", peer.read_all(0.1), [])
+    expect("answers to a peer that did not announce probes", peer.read_all(0.1), [])
 
 
 def test_closed_window():
@@ -253,10 +250,8 @@ def test_closed_window():
     transfer((client, server, pattern(300000)))
     client.setblocking(False)
     for _ in range(100):
-        try:
+        with contextlib.suppress(BlockingIOError):
             client.send(bytes(1 << 20))
-        except BlockingIOError:
-            pass
         time.sleep(0.0005)
     time.sleep(0.1)
     for _ in range(1 if virtual_time() else 20):        # on a slow host the window closes after a while

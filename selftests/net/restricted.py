@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: which users may select hpcc and ldcp; which may change the tables."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -64,16 +65,13 @@ TABLES = (("link", {"link": [{"node": 1, "port": 2, "rate": 10**9}]}),
           ("route", {"route": [{"prefix": bytes(4), "len": 0, "where": 1}]}))
 
 
-class Here:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+def family():
+    """Return a socket of the netlink family in the namespace of the process."""
+    return Family(contextlib.nullcontext(), "hpcc")
 
 
 def entries(name):
-    return sum(len(part[name]) for part in Family(Here(), "hpcc").dump(f"{name}-get"))
+    return sum(len(part[name]) for part in family().dump(f"{name}-get"))
 
 
 def changed():
@@ -82,7 +80,7 @@ def changed():
     for name, values in TABLES:
         for what, how in ((f"{name}-set", values), (f"{name}-set", {"replace": True}), (f"{name}-del", {})):
             try:
-                Family(Here(), "hpcc").set(what, **how)
+                family().set(what, **how)
                 result.append(str(entries(name)))
             except Refused as error:
                 result.append(errno.errorcode[error.number])
@@ -154,22 +152,22 @@ def test_containers():
 
 def test_tables():
     """Only a process with CAP_NET_ADMIN in the tables' namespace can change them; all users can read them. A container
-    can change the tables of its own namespace, but loads no modules of carriers or of receiver mode.
+    can change the tables of its own namespace, but cannot load the modules of carriers or of receiver mode.
     """
     no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
     expect("a container before the modules", as_other(lambda: changed_by_a_container(0x40000000)), yes.replace("1", "ENOENT"))
     need("hpcc_ioam")
     need("hpcc_receiver")
     expect("a container", as_other(lambda: changed_by_a_container(0x40000000)), yes)    # CLONE_NEWNET
-    expect("here", (entries("link"), entries("route")), (0, 0))
+    expect("entries in this namespace", (entries("link"), entries("route")), (0, 0))
     expect("root", as_other(changed, 0), yes)
     for name, values in TABLES:
-        Family(Here(), "hpcc").set(f"{name}-set", **values)
-        defer(lambda name=name: Family(Here(), "hpcc").set(f"{name}-set", replace=True))
+        family().set(f"{name}-set", **values)
+        defer(lambda name=name: family().set(f"{name}-set", replace=True))
     expect("uid 0 without CAP_NET_ADMIN", as_other(weak_root, 0), no)
     expect("an ordinary user", as_other(changed), no)
     expect("a container in this namespace", as_other(lambda: changed_by_a_container(0)), no)
-    expect("here", (entries("link"), entries("route")), (1, 1))
+    expect("entries in this namespace", (entries("link"), entries("route")), (1, 1))
     expect("a reader", as_other(lambda: f"{entries('link')} {entries('route')}"), "1 1")
     for name in "links", "routes":
         expect(f"/proc/net/hpcc_{name}", os.path.exists(f"/proc/net/hpcc_{name}"), False)

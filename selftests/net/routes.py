@@ -36,9 +36,9 @@ def test_namespace_ends():
     full = [f"10.{i}.0.0/16 1 1" for i in range(100)]
     for _ in range(50):
         ns = Netns()
-        expect("lines", get_routes(ns), [])
+        expect("routes", get_routes(ns), [])
         set_routes(ns, *full)
-        expect("lines", len(get_routes(ns)), 100)
+        expect("routes", len(get_routes(ns)), 100)
         ns.delete()
     ns = Netns()
     set_routes(ns, *full)
@@ -46,7 +46,7 @@ def test_namespace_ends():
     expect("unload", unload(ns, 60), True)
     ns.forget()
     load(ns)
-    expect("lines", get_routes(ns), [])
+    expect("routes", get_routes(ns), [])
 
 
 # ---- The table ----
@@ -134,16 +134,16 @@ def test_offer():
     for version, all_bits in (4, 32), (6, 128):
         for where in 0, 1:
             pair = two_addresses(version, where=where)
-            expect("no line", offers(pair, pair.addr[1]), (where, where))
+            expect("no route", offers(pair, pair.addr[1]), (where, where))
             set_routes(pair.c, f"{OTHER[version]}/{all_bits} {1 - where} -")
-            expect("its line", offers(pair, OTHER[version]), (1 - where, where))
-            expect("another's", offers(pair, pair.addr[1]), (where, where))
+            expect("route to this address", offers(pair, OTHER[version]), (1 - where, where))
+            expect("route to another address", offers(pair, pair.addr[1]), (where, where))
             set_routes(pair.s, f"{pair.addr[0]}/{all_bits} {1 - where} 1")
-            expect("both ends' lines", offers(pair, OTHER[version]), (1 - where, 1 - where))
+            expect("routes of both ends", offers(pair, OTHER[version]), (1 - where, 1 - where))
             set_routes(pair.c, f"{OTHER[version]}/{all_bits}", how="del")
-            expect("removed", offers(pair, OTHER[version]), (where, 1 - where))
+            expect("route removed", offers(pair, OTHER[version]), (where, 1 - where))
             set_routes(pair.s, f"{pair.addr[0]}/{all_bits} - 1")
-            expect("left open", offers(pair, OTHER[version]), (where, where))
+            expect("route without where", offers(pair, OTHER[version]), (where, where))
 
 
 def test_longest_prefix():
@@ -191,13 +191,13 @@ def test_who_computes():
     path = Path(host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add 10.0.0.3/24 dev left")
     set_routes(path.a, "10.0.0.3/32 1 -", "10.0.0.2/32 0 -")
-    expect("one end", used(path, "10.0.0.3"), (0, 0))
+    expect("route of one end", used(path, "10.0.0.3"), (0, 0))
     set_routes(path.b, "10.0.0.1/32 1 -")
-    expect("both ends", used(path, "10.0.0.3")[0], 1)
-    expect("the other prefix", used(path, "10.0.0.2"), (0, 0))
-    expect("lines that change", used(path, "10.0.0.3", then=[
+    expect("routes of both ends", used(path, "10.0.0.3")[0], 1)
+    expect("another prefix", used(path, "10.0.0.2"), (0, 0))
+    expect("routes change during the connection", used(path, "10.0.0.3", then=[
         lambda: set_routes(path.a, "10.0.0.3/32 0 -"), lambda: set_routes(path.b, "10.0.0.1/32 0 -")]), (1, 1))
-    expect("afterwards", used(path, "10.0.0.3"), (0, 0))
+    expect("routes changed before the connection", used(path, "10.0.0.3"), (0, 0))
 
 
 def test_carrier():

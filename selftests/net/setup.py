@@ -113,19 +113,19 @@ def test_before_setup():
         set_cc(listener, cc)
         ends = pair.connect(listener, cc=cc)
         transfer((*ends, pattern(100000)), (*ends[::-1], pattern(50000, 1)))
-        expect("before", [get_cc(sock) for sock in ends], [classic] * 2)
+        expect("before setup", [get_cc(sock) for sock in ends], [classic] * 2)
         expect("ss shows it", classic in pair.c.run("ss", "-tin"), True)
         set_cc(ends[0], "reno")
         set_cc(ends[0], cc)
-        expect("once more", get_cc(ends[0]), classic)
+        expect("selected again", get_cc(ends[0]), classic)
         blocked.release()
         with pair.c:
             wait("parameters", lambda: os.path.exists(path))
         transfer((*ends, pattern(100000)), (*ends[::-1], pattern(50000, 1)))
-        expect("then", [get_cc(sock) for sock in ends], [classic] * 2)
+        expect("after setup", [get_cc(sock) for sock in ends], [classic] * 2)
         later = pair.connect(listener, cc=cc)
         # The names are read before data pass, because the path has no telemetry.
-        expect("later", [get_cc(sock) for sock in later], [cc] * 2)
+        expect("new connections", [get_cc(sock) for sock in later], [cc] * 2)
         transfer((*later, pattern(100000)), (*later[::-1], pattern(50000, 1)))
         for sock in (*ends, *later, listener):
             set_cc(sock, "reno")

@@ -18,7 +18,7 @@ import sys
 import time
 
 from lib.kernel import KernelLog, virtual_time
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import cases, defer, expect, expect_in, main
 from lib.net import Netns, expect_none, meet
 from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, addresses, data_segments, sane)
 from lib.plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
@@ -488,17 +488,10 @@ def check(case, version):
     expect_intact(path, timeouts)
 
 
-def add_test(case):
-    def test():
-        for version in case.versions:
-            check(case, version)
-
-    test.__name__ = "test_" + "".join("_" * c.isupper() + c.lower() for c in case.__name__)[1:]
-    globals()[test.__name__] = test
-
-
-for one_case in CASES:
-    add_test(one_case)
+@cases(**{"".join("_" * c.isupper() + c.lower() for c in case.__name__)[1:]: (case,) for case in CASES})
+def each_version(case):
+    for version in case.versions:
+        check(case, version)
 
 
 # ---- Segments that pass LOCAL_OUT twice, because of VRF or IPVS ------------------------------------------

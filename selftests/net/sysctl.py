@@ -60,13 +60,12 @@ def message(writer, path, value):
 
 
 class Here:
+    """The initial namespace, as a Netns."""
+
     @staticmethod
     def sysctl(name, value):
-        fd = os.open("/proc/sys/" + name.replace(".", "/"), os.O_WRONLY)
-        try:
-            os.write(fd, str(value).encode())
-        finally:
-            os.close(fd)
+        with open("/proc/sys/" + name.replace(".", "/"), "wb", 0) as file:
+            file.write(str(value).encode())
 
 
 def test_message():
