@@ -30,12 +30,14 @@ add_again()
 	expect again "$(show)" "$first"
 }
 
-# json EXPRESSION: print a Python expression of q, the qdisc hpcc in the output of tc -s -j.
+# json EXPRESSION: print a Python expression of q, the first qdisc hpcc in the output of tc -s -j, and of qs, the
+# statistics of all qdiscs hpcc by handle.
 json()
 {
 	tc -n tx -s -j qdisc show dev v0 | python3 -c '
 import json, sys
-q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
+found = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"]
+q, qs = found[0], {q["handle"]: q["hpcc"] for q in found}
 print(eval(sys.argv[1]))' "$1"
 }
 

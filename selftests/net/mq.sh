@@ -49,15 +49,6 @@ judge() { "$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see the outpu
 # of_each NAME: print a statistic of each qdisc, in the order of their handles.
 of_each() { json "[qs[h].get('$1') for h in sorted(qs)]"; }
 
-# json EXPRESSION: print the value of EXPRESSION; qs has the statistics of the qdiscs "hpcc" by handle.
-json()
-{
-	tc -n tx -s -j qdisc show dev v0 | python3 -c '
-import json, sys
-qs = {q["handle"]: q["hpcc"] for q in json.load(sys.stdin) if q["kind"] == "hpcc"}
-print(eval(sys.argv[1]))' "$1"
-}
-
 # marks GROUP: let classes mark, and run GROUP.
 marks()
 {

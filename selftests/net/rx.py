@@ -418,10 +418,6 @@ class Receiver(Peer):
         self.send(options, bytes(nbytes), ecn=ecn, flags=flags)
         return self.read_all()
 
-    def answer_to(self, **how):
-        """Send parameters. Return (id, W) of the windows that answer them."""
-        return parts(self.data(options=words(*parameters(**how))))
-
     def train(self, link, rounds, load):
         """Send segments with a record each for some T. Return all answers."""
         need_virtual_time()
@@ -450,7 +446,8 @@ def answers(set_id, *turns):
     peer = Receiver(parameters(set_id=set_id, W=0.5))
     expect("W", parts(peer.first), [(set_id, 0.5)])
     for how, W in turns:
-        expect(f"answer to {how}", peer.answer_to(**how), [(how.get("set_id", set_id), W)] if W else [])
+        found = parts(peer.data(options=words(*parameters(**how))))
+        expect(f"answer to {how}", found, [(how.get("set_id", set_id), W)] if W else [])
     segments = peer.data(Link().step(9000, 0.5, 0.0), prompt=PROMPT)
     expect("echo", [opt.type for seg in segments for opt in seg.ours()], [ECHO])
 

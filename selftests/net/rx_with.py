@@ -79,7 +79,7 @@ def test_many():
         left.append(slab_bytes())
     print(f"# bytes of an end: {took[0]:.0f} if the sender computes W, {took[1]:.0f} if the receiver does")
     print(f"# slab: {left}")
-    # A debug kernel keeps freed memory. In a guest in real time other processes free memory, too.
+    # A debug kernel keeps freed memory. In a guest in real time other processes also free memory.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("bytes of an end if the sender computes W", took[0], 500, 1024)
         expect_in("additional bytes if the receiver does", took[1] - took[0], 256, 448)

@@ -18,13 +18,10 @@ MODULES = (("hpcc", "hpcc-classic", "/proc/sys/net/hpcc/eta_permille"),
            ("ldcp", "ldcp-classic", "/proc/sys/net/ldcp/alpha_permille"))
 
 
-def reload():
-    for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
-        loaded_again(name)
-
-
 def remove():
-    defer(reload)
+    """Unload all modules; load them again when the test ends."""
+    for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":      # in reverse order
+        defer(loaded_again, name)
     ns = Netns()
     for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
         if users(name) is not None:

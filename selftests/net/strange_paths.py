@@ -51,7 +51,7 @@ class Strange(Routed):
     versions = 4, 6
     routers = 1
     agrees = True       # both ends agree
-    hears = True        # a gets the router's records
+    records = True      # a gets the router's records
     in_order = True     # packets stay in order
     plain = True        # TCP is readable on the wire,
     exact = True        # and segments are as LOCAL_OUT saw them
@@ -110,12 +110,6 @@ class Strange(Routed):
     def counters(self):
         return [ns.counters() for ns in self.hosts]
 
-    def enslave(self, ns, dev, i):
-        ns.ip(f"addr flush dev {dev}")
-        ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up", f"link set {dev} master vrf0")
-        self.plug(ns, dev, self.addr[i])
-        ns.ip(f"route add {self.far(i)} via {self.gateway(i)} vrf vrf0")
-
     def far(self, i):
         """Return the network that host i reaches through the router."""
         return f"{self.at((1 - i) * self.routers, 0)}/{self.bits}"
@@ -130,7 +124,10 @@ class Vrf(Strange):
 
     def setup(self):
         for i, (ns, dev) in enumerate(zip(self.hosts, ("right", "left"))):
-            self.enslave(ns, dev, i)
+            ns.ip(f"addr flush dev {dev}")
+            ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up", f"link set {dev} master vrf0")
+            self.plug(ns, dev, self.addr[i])
+            ns.ip(f"route add {self.far(i)} via {self.gateway(i)} vrf vrf0")
 
     def dress(self, sock, i):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"vrf0\0")
@@ -215,7 +212,7 @@ class Tee(Strange):
 class Xfrm(Strange):
     """IPsec: transport and tunnel mode run LOCAL_OUT again, with the same socket."""
 
-    plain = exact = hears = False
+    plain = exact = records = False
     proto, mode = "esp", "transport"
 
     def setup(self):
@@ -277,7 +274,7 @@ class BpfRedirect(Strange):
 class BpfPeer(Strange):
     """With bpf_redirect_peer() the packets of a reach b's namespace without passing a qdisc."""
 
-    hears = False
+    records = False
 
     def setup(self):
         router = self.switches[0]
@@ -405,9 +402,9 @@ def expect_state(path, client, server):
     if not path.agrees:
         expect("congestion controls", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
         return
-    until(lambda: (get_cc(client) == "hpcc") == path.hears, lambda: both_ways(client, server, 50000))
-    expect("congestion control", get_cc(client), "hpcc" if path.hears else "hpcc-classic")
-    if path.hears:
+    until(lambda: (get_cc(client) == "hpcc") == path.records, lambda: both_ways(client, server, 50000))
+    expect("congestion control", get_cc(client), "hpcc" if path.records else "hpcc-classic")
+    if path.records:
         expect("mode", path.a.flow(client)["mode"], "telemetry")
 
 

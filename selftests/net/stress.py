@@ -101,16 +101,6 @@ def several(pair, nr, nbytes):
                   for i, (client, server) in enumerate(ends)]
 
 
-def gone(modules):
-    """Wait until these modules have no users. Return the modules that still have users."""
-    for _ in range(300):
-        left = [module for module in modules if users(module)]
-        if not left:
-            return left
-        time.sleep(1)
-    return left
-
-
 def slab_kb():
     """Return the KB of kernel objects, after a grace period and the end of FIN and TIME-WAIT states."""
     before, now = 1 << 30, 1 << 29
@@ -209,7 +199,12 @@ def test_connections():
 
 
 def test_nothing_is_left():
-    expect("modules in use", gone(("tcp_hpcc", "tcp_ldcp")), [])
+    """Within 300 s the modules have no users."""
+    for _ in range(300):
+        if not (left := [module for module in ("tcp_hpcc", "tcp_ldcp") if users(module)]):
+            break
+        time.sleep(1)
+    expect("modules in use", left, [])
 
 
 def test_reloads():

@@ -24,20 +24,16 @@ struct view {
 
 static void view_options(struct view *v, const uint8_t *p, uint8_t kind)
 {
-	uint32_t at = v->opts;
+	uint32_t at, len;
 
-	while (at < v->end && p[at]) {
-		uint32_t len = option_len(p, at, v->end);
+	for (at = v->opts; at < v->end && p[at] && (len = option_len(p, at, v->end)); at += len) {
 		uint32_t type = p[at] == kind && len >= 4 ? p[at + 2] >> 5 : 0;
 
-		if (!len)
-			return;
 		if ((type == 1 || type == 3 || type == 6) && len <= 36 && len % 8 == 4) {
 			v->opt = at;
 			v->optlen = len;
 			return;
 		}
-		at += len;
 	}
 }
 
@@ -95,12 +91,6 @@ static void view_ipv6(struct view *v, const uint8_t *p, uint32_t len, uint8_t ki
 	view_tcp(v, p, kind);
 }
 
-/* On a device without an Ethernet header the version determines the protocol. */
-static uint32_t bare_proto(const uint8_t *p)
-{
-	return *p >> 4 == 4 ? 0x0800 : *p >> 4 == 6 ? 0x86dd : 0;
-}
-
 static void view_frame(struct view *v, const struct rules *rules, const uint8_t *p, uint32_t len)
 {
 	uint32_t at = rules->bare ? 0 : 14, tags = 0;
@@ -110,7 +100,8 @@ static void view_frame(struct view *v, const struct rules *rules, const uint8_t 
 	v->none = true;
 	if (len < (rules->bare ? 1 : 14))
 		return;
-	proto = rules->bare ? bare_proto(p) : get16(p + 12);
+	/* On a device without an Ethernet header the version determines the protocol. */
+	proto = !rules->bare ? get16(p + 12) : *p >> 4 == 4 ? 0x0800 : *p >> 4 == 6 ? 0x86dd : 0;
 	for (; proto == 0x8100 || proto == 0x88a8; tags++) {
 		if (tags == rules->tags_max || at + 4 > len)
 			return;
