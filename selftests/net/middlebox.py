@@ -564,7 +564,7 @@ def test_outage():
     for _ in range(5):
         goodput_mbps(server, client, NBYTES)
     expect("muted", path.a.counters()["muted"], 1)
-    expect("runs", get_cc(server), "hpcc")
+    expect("congestion control", get_cc(server), "hpcc")
 
 
 def test_trial_after_outage():

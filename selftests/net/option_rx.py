@@ -210,7 +210,7 @@ def test_newest_is_echoed():
     for ts in 10, 20:
         peer.send(option(FORWARD, [record(1, ts, 5)], SCALE, 1), b"x" * 100)
     found = [opt.records[0]["ts"] for seg in peer.read_all(0.3) for opt in seg.ours()]
-    expect("last echo", found[-1], 20)
+    expect("ts of the last echo", found[-1], 20)
     expect("echoes", len(found), len(set(found)))
 
 
@@ -262,8 +262,8 @@ def test_beyond_the_header():
         raw = bytes([KIND, length]) + echo([(1, 5), (2, 5), (3, 5)])[2:]
         ignored(peer, watch, f"length {length} in {have} bytes", raw[:have], malformed_ignored=1)
     ignored(peer, watch, "kind without length", b"\1\1\1" + bytes([KIND]), malformed_ignored=1)
-    ignored(peer, watch, "behind a broken option", bytes([77, 0]) + echo([(1, 5)]) + b"\1\1", malformed_ignored=1)
-    ignored(peer, watch, "behind the end of options", b"\0\1\1\1" + echo([(1, 5)]))
+    ignored(peer, watch, "after a malformed option", bytes([77, 0]) + echo([(1, 5)]) + b"\1\1", malformed_ignored=1)
+    ignored(peer, watch, "after the end of options", b"\0\1\1\1" + echo([(1, 5)]))
 
 
 def test_types():
@@ -349,9 +349,9 @@ def test_twice():
     peer.send(echo([(1, 100)]) + echo([(1, 900)]))
     expect("two echoes", watch.moved(), {"echo_received": 1, "malformed_ignored": 1})
     peer.send(echo([(1, 200)]) + option(FORWARD, [record(1, 5, 5)], 3), b"x")
-    expect("one each way", watch.moved(), {"echo_received": 1, "forward_received": 1})
+    expect("one option for each direction", watch.moved(), {"echo_received": 1, "forward_received": 1})
     peer.send(option(FORWARD, [record(1, 5, 5)]) + option(IDENTIFY, [record(1, 5, 5)]), b"x")
-    expect("two forward", watch.moved(), {"forward_received": 1, "malformed_ignored": 1})
+    expect("two options for one direction", watch.moved(), {"forward_received": 1, "malformed_ignored": 1})
 
 
 def test_hops():
@@ -635,7 +635,7 @@ def test_fragments():
         os.write(peer.fd, with_csum(head, 10) + whole[20:])
         watch.expect(f"fragment {fragment:#x}")
     os.write(peer.fd, whole)
-    watch.expect("whole", echo_received=1)
+    watch.expect("not fragmented", echo_received=1)
 
 
 def test_partial_elsewhere():

@@ -100,7 +100,7 @@ def test_both_ways():
             forward, echo = seg.ours()
             expect("FORWARD", (forward.words, forward.hops, forward.scale), ([0], 0, SCALE))
             expect("ECHO", (echo.words, echo.hops, echo.scale), ([int.from_bytes(records[turn], "big")], 3, 5))
-            expect("header", seg.header, 20 + 12 + 12 + 12)
+            expect("TCP header, bytes", seg.header, 20 + 12 + 12 + 12)
 
 
 def test_lost_ack():
@@ -175,7 +175,7 @@ def test_duplicate_of_a_stranger():
         ack = peer.read_all(0.05)[-1]
         expect("ACK", (ack.ack, [opt.type for opt in ack.ours()]), (peer.seq, [ECHO]))
         peer.raw(ACK, peer.seq - (turn << 28), 0, payload=bytes(1))
-        expect("answer", peer.read(0.1).ack, peer.seq)
+        expect("ACK of the answer", peer.read(0.1).ack, peer.seq)
         expect("muted", peer.ns.counters()["muted"], 0)
 
 
@@ -354,7 +354,7 @@ def test_mtu_shrinks():
     for ns in (pair.c, pair.s):
         ns.ip("link set eth0 mtu 1300")
     segments = exchanged(client, server, sniffer)
-    expect("largest", max(seg.total for seg in segments), 1300)
+    expect("largest packet", max(seg.total for seg in segments), 1300)
     expect("data without FORWARD", without_request(segments), [])
     no_errors(pair)
 
@@ -368,7 +368,7 @@ def test_loopback():
         client, server = meet(ns.socket(version), ns.listen(host))
         transfer((client, server, pattern(1000000)), (server, client, pattern(300000, 4)))
         segments = sane_segments(sniffer, 2 * 65535)
-        expect_in("largest", max(seg.total for seg in segments), 30000, 2 * 65535)
+        expect_in("largest packet", max(seg.total for seg in segments), 30000, 2 * 65535)
         expect("data without FORWARD", without_request(segments), [])
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         server.close()
@@ -496,7 +496,7 @@ def test_sample_of_classic():
     link = Link()
     flow.echo(link.step(9000, 0.5))
     flow.echo(link.step(9000, 0.5))
-    expect("returned", flow.cc(), "hpcc")
+    expect("congestion control", flow.cc(), "hpcc")
     expect_all_ask("after the return", flow)
 
 

@@ -48,7 +48,7 @@ def test_big_tcp():
         expect("our options on packets beyond 64 KB", bool(ours_in(beyond)), cc == "hpcc" and split == "no-split-gso")
         # In real time all packets of a slow host may be beyond 64 KB, without telemetry.
         runs = get_cc(client)
-        expect("runs", runs if virtual_time() else runs.removesuffix("-classic"), cc)
+        expect("congestion control", runs if virtual_time() else runs.removesuffix("-classic"), cc)
         for ns in (pair.c, pair.s):
             expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
 
@@ -107,7 +107,7 @@ def test_pmtu():
             expect("muted", path.a.counters()["muted"], 0 if reported else 1)
             expect("data without our option", bool(without(sent)), not reported)
         if virtual_time():
-            expect("runs", get_cc(client), cc if cc == "hpcc" or reported else CLASSIC)
+            expect("congestion control", get_cc(client), cc if cc == "hpcc" or reported else CLASSIC)
         # Two losses in a row without a mark make ldcp fall back; a slow host may have an
         # RTO besides. A mark ends the fallback.
         if get_cc(client) == CLASSIC:

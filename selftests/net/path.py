@@ -63,8 +63,8 @@ def test_both_ways():
             flow = ns.flow()
             expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
         expect("links from b", path.b.links(), {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
-        expect_in("segments with both", len(both), 30, 10000)
-        expect("header", {seg.header for seg in both}, {56})
+        expect_in("segments with FORWARD and ECHO", len(both), 30, 10000)
+        expect("TCP header, bytes", {seg.header for seg in both}, {56})
         path.no_errors()
 
 
@@ -269,7 +269,7 @@ def test_beside_cubic():
     ours, other = path.connect(5001), path.connect(5002, cc="cubic")
     transfer((*ours, pattern(400000)), (*other, pattern(400000, 1)))
     found = ours_in(sane_segments(sniffer))
-    expect("options on the other", [seg for seg in found if 5002 in (seg.sport, seg.dport)], [])
+    expect("options on segments of cubic", [seg for seg in found if 5002 in (seg.sport, seg.dport)], [])
     expect("mode", get_cc(ours[0]), "hpcc")
 
 

@@ -193,7 +193,7 @@ def test_wakes():
             time.sleep(1e-9 * T_NS)
             flow.echo(link.step(9000))
         rounds.append((time.monotonic() - began) / T_NS * 1e9)
-        print(f"# carry {carry}: awake after {rounds[-1]:.1f} T and {asked} requests")
+        print(f"# carry {carry}: W is 1500 after {rounds[-1]:.1f} T and {asked} requests")
     expect_in("T with probes", rounds[1], 5, 12)
     expect_in("T without", rounds[0], 2 * rounds[1], 200)
 
@@ -289,7 +289,7 @@ def test_older_peer():
 
 
 def test_set_again():
-    """A socket that leaves hpcc and returns has the same MSS as before, and uses probes."""
+    """A socket that leaves hpcc and returns uses probes again."""
     need_virtual_time()
     path, client, server = joined(Path(carry=1))
     for name in "cubic", "hpcc":

@@ -77,8 +77,8 @@ def test_peer_that_does_not_understand():
     """A peer that did not announce CAP_QUIET gets records, but no marks of quiet hops."""
     peer = requester(CAP_TELEMETRY)
     one = record(1, 1000, 7, 5)
-    expect("beside a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
-    expect("alone", echo_of(peer, ([FREE, FREE], 3, 0)), None)
+    expect("echo of a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
+    expect("echo without a record", echo_of(peer, ([FREE, FREE], 3, 0)), None)
     expect("congestion control", peer.cc(), "hpcc")
 
 
@@ -121,7 +121,7 @@ def test_quiet_is_telemetry():
         flow.send(option(ECHO, [quiet(1)], SCALE, 1))
         sizes.append(flow.flow()["W"])
     expect("modes", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
-    expect("ignored", flow.ns.counters()["bad_hop_ignored"], 0)
+    expect("bad_hop_ignored", flow.ns.counters()["bad_hop_ignored"], 0)
     # W also falls at first, because U falls to eta.
     least = sizes.index(min(sizes))
     expect_in("round trips until W grows", least, 0, 12)
@@ -143,8 +143,8 @@ def test_quiet_holds():
         print("#", attrs["hop"])
         expect("quiet", [hop.get("quiet", False) for hop in attrs["hop"]], [False, True])
         expect_in("u'", attrs["hop"][0]["u"] / ONE, busy - 0.01, busy + 0.01)
-        expect_in("u' of the quiet one", attrs["hop"][1]["u"] / ONE, ETA / 2, ETA)
-        expect("holds", ["held" in hop for hop in attrs["hop"]], [holder == 0, holder == 1])
+        expect_in("u' of the quiet hop", attrs["hop"][1]["u"] / ONE, ETA / 2, ETA)
+        expect("hops that limit W", ["held" in hop for hop in attrs["hop"]], [holder == 0, holder == 1])
 
 
 def test_record_ends_it():

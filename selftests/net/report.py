@@ -57,10 +57,10 @@ def test_who_asks():
 def test_told_beside_an_echo():
     """A report is sent beside an echo, at most once per T."""
     peer = Peer(base_rtt_ns=100000000).connected(WANTS)
-    expect("first", ask(peer, 1000), ([ECHO, REPORT], [1]))
-    expect("within T", ask(peer, 2000), ([ECHO], []))
+    expect("options, N of the first answer", ask(peer, 1000), ([ECHO, REPORT], [1]))
+    expect("options, N within T", ask(peer, 2000), ([ECHO], []))
     peer.ns.run("sleep", "0.2")
-    expect("later", ask(peer, 3000), ([ECHO, REPORT], [1]))
+    expect("options, N after T", ask(peer, 3000), ([ECHO, REPORT], [1]))
 
 
 def test_not_told():
@@ -140,7 +140,7 @@ def test_late_ack():
     sock.recv(1 << 20)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     peer.send(option(FORWARD, [record(1, 5000, 5000)], 12, 1), b"x" * 10, flags=ACK | PSH)
-    expect("read", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
+    expect("data, segments", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
     for _ in range(11):                     # shorter than the timeout of a delayed ACK
         reported = peer.reported(7002, 7003)
     expect("N of the others", reported, [[2]] * 2)
@@ -201,7 +201,7 @@ def test_two_devices():
         peer.reported(7002)
     for at in range(100):
         ask(peer.by(at % 2).use(7001), 1000 + at, 0)
-    expect("N of both", peer.by(0).reported(7002), [[2]])
+    expect("N on one device", peer.by(0).reported(7002), [[2]])
     found = []
     for at in range(40):
         found += sum(peer.by(at % 2).reported(7001) + peer.by(0).reported(7002), [])

@@ -145,7 +145,7 @@ def test_bytes():
             expect_in("queue", qlen_value(rec["qlen"]) * 8 / (wire * 8000), 0.99, 1.01)
             expect("statistics", port.counts(), [1, 0, 0, 0])
             # the request is forwarded, and its record has the time of departure
-            expect("no loss", port.stats()["drop_limit"], 0)
+            expect("drop_limit", port.stats()["drop_limit"], 0)
 
 
 REQUEST, SOME_ECHO = option(FORWARD, [FREE], 3, 0), option(ECHO, [record(1, 1, 1)], 3)
@@ -215,8 +215,8 @@ def test_how_often():
         time.sleep(0.0001)
     for sport, at in times.items():
         gaps = [b - a for a, b in zip(at, at[1:])]
-        expect_in(f"least time of {sport}", min(gaps), 0.00099, 0.0021)
-        expect_in(f"most time of {sport}", max(gaps), 0.00099, 0.0023)
+        expect_in(f"shortest time between responses to {sport}", min(gaps), 0.00099, 0.0021)
+        expect_in(f"longest time between responses to {sport}", max(gaps), 0.00099, 0.0023)
     sent, held, lost, failed = port.counts()
     expect("sent, lost, failed", (sent, lost, failed), (sum(map(len, times.values())), 0, 0))
     expect("held", sent + held, 1200)

@@ -349,12 +349,12 @@ def test_while_it_opens():
         expect("SYN_SENT", answers(peer, peer.acked), [])
         expect("SYN_SENT, our SYN", answers(peer, peer.acked - 1), [])
         peer.answer()
-        expect("runs", peer.cc(), "hpcc")
+        expect("congestion control", peer.cc(), "hpcc")
         peer = Peer(version).listening()
         peer.start_accept()
         expect("SYN_RECV", answers(peer, peer.acked), [])
         peer.accepted()
-        expect("runs", peer.cc(), "hpcc")
+        expect("congestion control", peer.cc(), "hpcc")
 
 
 def test_while_it_closes():

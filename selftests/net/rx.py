@@ -195,6 +195,7 @@ def test_W():
 
 
 def test_audit():
+    """Records that are echoed beside windows change U, but not W."""
     flow, link = Sender(), Link()
     flow.report(0.5)
     for _ in range(9):
@@ -216,6 +217,7 @@ def test_reordered_and_repeated():
 
 
 def test_lost():
+    """However many windows were lost, the next one counts."""
     flow = Sender()
     for lost in 1, 5, 300, 30000:
         flow.seqs += lost
@@ -557,6 +559,7 @@ def test_falls_at_once():
 
 
 def test_ce():
+    """A CE mark makes the receiver reduce W by 1/8."""
     peer, link = Receiver(parameters(W=0.5, W_ai=0.0)), Link()
     last = parts(peer.train(link, 8, 0.95))[-1][1]
     for _ in range(3):

@@ -30,7 +30,6 @@ def test_starts_at_line_rate():
     mss = info["snd_mss"]
     # cwnd counts segments of an MSS that is not yet reduced by the space for our options
     expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
-    near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
 
 
 @cases(halves_ipv4=(4,), halves_ipv6=(6,))
@@ -370,7 +369,7 @@ def test_bursts_by_time():
         goodput_mbps(client, server, 2000000)
         sniffer = Sniffer(path.a, "right")
         goodput_mbps(client, server, 2000000)
-        expect("runs", get_cc(client), "hpcc")
+        expect("congestion control", get_cc(client), "hpcc")
         expect_in(f"bursts at {mbps} Mb/s", segments_in(sniffer.segments(), client), least, most)
 
 
@@ -385,7 +384,7 @@ def test_pacing_by_acks():
         rates = []
         goodput_mbps(client, server, 4000000, lambda: rates.append((path.a.flow(client)["R"],
                                                                     tcp_info(client)["pacing_rate"])))
-        expect("runs", get_cc(client), "hpcc")
+        expect("congestion control", get_cc(client), "hpcc")
         R, rate = rates[-1]
         if pace:
             near("rate", rate, R)
