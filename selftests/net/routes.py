@@ -9,7 +9,7 @@ from lib.kernel import load, unload
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair, loaded_again, meet
 from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
-from lib.path import MBPS, Path, get_routes, route, set_links, set_routes
+from lib.path import MBPS, Path, carrier_path, get_routes, route, set_routes
 from lib.tcp import pattern, transfer
 
 MAX = 200
@@ -202,13 +202,8 @@ def test_who_computes():
 
 def test_carrier():
     """Requests to one prefix use IOAM, and requests to another prefix use the TCP option."""
-    path = Path(6, host_mbps=MBPS, base_rtt_ns=200000)
+    path = carrier_path("ioam", carrier=0, host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add fd00::3/64 dev left nodad")
-    for node in 1, 2:
-        for port, dev in enumerate(("left", "right"), 1):
-            path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
-    for ns in path.hosts:
-        set_links(ns, *[(node, port, MBPS * 1000000) for node in (1, 2) for port in (1, 2)])
     for carrier in 0, 1:
         path.a.sysctl("net.hpcc.carrier", carrier)
         set_routes(path.a, f"fd00::3/128 - {1 - carrier}")
