@@ -448,12 +448,10 @@ def test_outside_the_window():
         reach = 20000 + 1       # the bytes acknowledged, with the SYN: less than max_window
         room = advertised(peer)
         watch = Watch(peer)
-        numbers = (
-            ("ACK beyond what was sent", 0, 1), ("far beyond", 0, 1 << 30),
-            ("ACK older than what was acknowledged", 0, -reach - 1), ("half a turn", 0, 1 << 31),
-            ("sequence beyond the window", room + 1, 0), ("far beyond", 1 << 24, 0),
-            ("sequence behind the window", -11, 0), ("half a turn", 1 << 31, 0),
-            ("both", 1 << 24, 1 << 30))
+        numbers = (("ACK of data that were not sent", 0, 1), ("far beyond", 0, 1 << 30),
+                   ("ACK older than max_window allows", 0, -reach - 1), ("half a turn", 0, 1 << 31),
+                   ("sequence number after the window", room + 1, 0), ("far beyond", 1 << 24, 0),
+                   ("before the window", -11, 0), ("half a turn", 1 << 31, 0), ("both", 1 << 24, 1 << 30))
         for kind in FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO:
             ours = option(kind, [record(1, 5, 5)], SCALE)
             for what, seq, ack in numbers:

@@ -24,10 +24,9 @@ PORT = "hpcc rate 1gbit delay 20us marking ldcp"
 NAMES = ("hpcc", "ldcp", "cubic", "reno")
 MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
 # Changes to a port that are allowed while packets are queued.
-CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb",
-           "nostamp", "stamp", "stamp above 2kb", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
-           "limit 200kb", "limit 1mb", "no-split-gso", "split-gso", "stats off", "stats on",
-           "overhead 0", "overhead 24")
+CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb", "nostamp", "stamp",
+           "stamp above 2kb", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us", "limit 200kb", "limit 1mb",
+           "no-split-gso", "split-gso", "stats off", "stats on", "overhead 0", "overhead 24")
 PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)
 
 
