@@ -77,6 +77,8 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_CSIG_TPID]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_tpid_range),
 	[TCA_HPCC_CSIG_ABW]	= NLA_POLICY_RANGE(NLA_U32, 1, HPCC_CSIG_ABW_MAX),
 	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
+	[TCA_HPCC_CLASS64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
+	[TCA_HPCC_QLEN]		= NLA_POLICY_MAX(NLA_U8, HPCC_QLEN_SOJOURN),
 };
 
 /* Bytes/s. Under RTNL. */
@@ -97,12 +99,12 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 }
 
 /* Make a configuration active, under RTNL. Fails only if the port changes. */
-static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
+static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct hpcc_class *class)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
-	struct hpcc_offset offset = hpcc_offset_of(sch, cfg);
+	struct hpcc_offset offset = hpcc_offset_of(sch, cfg, class ? class->number : 0);
 	struct hpcc_marks marks;
 	struct hpcc_port *port;
 	bool new_link;
@@ -110,7 +112,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	port = hpcc_port_get(sch, cfg);
 	if (IS_ERR(port))
 		return PTR_ERR(port);
-	hpcc_marks_init(&marks, cfg, b, psched_mtu(qdisc_dev(sch)));
+	hpcc_marks_init(&marks, cfg, hpcc_marks_rate(cfg, b), psched_mtu(qdisc_dev(sch)));
 	sch_tree_lock(sch);
 	if (cfg->rate && !q->cfg.rate)
 		hpcc_queue_shape(q);
@@ -119,10 +121,14 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
-	new_link = q->b != b || q->shared != port;
+	new_link = q->b != b || q->shared != port || q->class != class;
 	q->b = b;
 	q->byte_time = byte_time;
+	q->timed = cfg->rate || class;
+	q->class = class;
 	port = hpcc_port_move(q, port);
+	if (class)
+		hpcc_class_ops->commit(q);
 	hpcc_commit_carriers(q, new_link);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -156,6 +162,8 @@ static const struct {
 	HPCC_MEMBER(TCA_HPCC_IDENTIFY, bool, identify),
 	HPCC_MEMBER(TCA_HPCC_RESPOND, u32, respond),
 	HPCC_MEMBER(TCA_HPCC_EVERY, u32, every_ns),
+	HPCC_MEMBER(TCA_HPCC_CLASS64, u64, class),
+	HPCC_MEMBER(TCA_HPCC_QLEN, u8, qlen),
 };
 
 /* Reset what a dump would not show: options without the stamp, respond or marking that they need.
@@ -202,14 +210,15 @@ static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
 {
 	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT] ?:
 				    tb[TCA_HPCC_RATE64] ?: tb[TCA_HPCC_BANDWIDTH64] ?:
-				    tb[TCA_HPCC_OVERHEAD];
+				    tb[TCA_HPCC_OVERHEAD] ?: tb[TCA_HPCC_CLASS64] ?:
+				    tb[TCA_HPCC_QLEN];
 	u64 b;
 
 	if (cfg->kmax && cfg->kmin > cfg->kmax)
 		return hpcc_reject(extack, attr, -ERANGE, "kmin: has to be at most kmax");
 	if (cfg->kmax || !cfg->kmin || !attr)
 		return 0;
-	b = hpcc_bandwidth(dev, cfg);
+	b = hpcc_marks_rate(cfg, hpcc_bandwidth(dev, cfg));
 	if (cfg->kmin > hpcc_kmax_derived(cfg, b, psched_mtu(dev)))
 		return hpcc_reject(extack, attr, -ERANGE,
 				   "kmin: has to be at most kmax, which follows from B and limit unless given");
@@ -253,6 +262,8 @@ static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *c
 static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
+	u64 b = 0;
+
 	if (cfg->rate && cfg->rate < HPCC_RATE_MIN)
 		return hpcc_reject(extack, tb[TCA_HPCC_RATE64], -ERANGE,
 				   "rate: 1 kbit/s or more, or 0 for none");
@@ -270,9 +281,32 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpc
 	if (cfg->above > cfg->limit)
 		return hpcc_reject(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
 				   "above: has to be at most limit");
-	return hpcc_validate_carriers(sch, tb, cfg, extack) ?:
+	if (cfg->class)
+		b = hpcc_bandwidth(qdisc_dev(sch), cfg);
+	return hpcc_validate_class(sch, tb, cfg, b, extack) ?:
+	       hpcc_validate_carriers(sch, tb, cfg, extack) ?:
 	       hpcc_validate_respond(tb, cfg, extack) ?:
 	       hpcc_validate_marking(sch, tb, cfg, extack);
+}
+
+/* Make a configuration active together with its class. */
+static int hpcc_switch(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
+		       struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_class *class, *unused = q->class;
+	int err;
+
+	class = hpcc_class_get(q, cfg, attr, extack);
+	if (IS_ERR(class))
+		return PTR_ERR(class);
+	err = hpcc_commit(sch, cfg, class);
+	if (err)
+		unused = class;
+	/* No packet uses it: the last one did so under the qdisc's lock. */
+	if (unused != q->class)
+		hpcc_class_put(unused);
+	return err;
 }
 
 static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
@@ -287,12 +321,13 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (err)
 		return err;
 	hpcc_parse_options(tb, &cfg);
+	hpcc_parse_class(sch, tb, &cfg);
 	err = hpcc_get_carriers(tb, cfg.stamp, extack);
 	if (err)
 		return err;
 	err = hpcc_validate(sch, tb, &cfg, extack) ?:
 	      hpcc_responder_get(sch, &cfg, tb[TCA_HPCC_RESPOND], extack) ?:
-	      hpcc_commit(sch, &cfg);
+	      hpcc_switch(sch, &cfg, tb[TCA_HPCC_CLASS64], extack);
 	hpcc_put_carriers(err ? cfg.stamp : old);
 	return err;
 }
@@ -317,7 +352,7 @@ static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt, struct netlink
 	hpcc_queue_init(sch);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
-	return hpcc_commit(sch, &q->cfg);
+	return hpcc_commit(sch, &q->cfg, NULL);
 }
 
 /* Also called after hpcc_qdisc_init() failed. */
@@ -327,6 +362,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hpcc_responder_put(q);
+	hpcc_class_put(q->class);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
 	hpcc_put_carriers(q->cfg.stamp);
@@ -375,6 +411,8 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
 	    (cfg.respond && (nla_put_u32(skb, TCA_HPCC_RESPOND, cfg.respond) ||
 			     nla_put_u32(skb, TCA_HPCC_EVERY, cfg.every_ns))) ||
+	    (cfg.class && (nla_put_u64_64bit(skb, TCA_HPCC_CLASS64, cfg.class, TCA_HPCC_PAD) ||
+			   nla_put_u8(skb, TCA_HPCC_QLEN, cfg.qlen))) ||
 	    hpcc_dump_carriers(skb, &cfg) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
 	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||
@@ -388,11 +426,11 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 
 static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 	.id		= "hpcc",
-	.cl_ops		= &hpcc_class_ops,
+	.cl_ops		= &hpcc_child_ops,
 	.priv_size	= sizeof(struct hpcc_stamp_port),
 	.enqueue	= hpcc_enqueue,
 	.dequeue	= hpcc_dequeue,
-	.peek		= qdisc_peek_dequeued,
+	.peek		= hpcc_peek_next,
 	.init		= hpcc_qdisc_init,
 	.reset		= hpcc_queue_reset,
 	.destroy	= hpcc_destroy,
@@ -408,7 +446,7 @@ static void hpcc_follow(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	if (sch->ops == &hpcc_qdisc_ops)
-		hpcc_commit(sch, &q->cfg);
+		hpcc_commit(sch, &q->cfg, q->class);
 }
 
 /* The device may have a new speed, and the thresholds of slow links depend on the MTU. */

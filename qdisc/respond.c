@@ -219,7 +219,7 @@ static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_
 		q->stats.responses_lost++;
 		return;
 	}
-	stamp = hpcc_snapshot(q, hpcc_load(q), now);
+	stamp = hpcc_snapshot(q, hpcc_load(q, NULL, now), now);
 	stamp.quiet = false;
 	hpcc_trigger_stamp(&due->trigger, &stamp);
 	due->vlan_proto = skb_vlan_tag_present(skb) ? skb->vlan_proto : 0;

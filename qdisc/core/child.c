@@ -95,7 +95,7 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
  * hpcc_child_enqueue() - pass an arriving packet to the child
  * @skb: packet
  * @sch: the qdisc, which has a child
- * @now: current time; used only if the link is virtual
+ * @now: current time, or 0 if the port is not timed
  * @bytes: length of the packet on the link
  * @to_free: list of packets that the caller frees
  */
@@ -220,7 +220,7 @@ static int hpcc_child_dump(struct Qdisc *sch, unsigned long cl,
 	return 0;
 }
 
-const struct Qdisc_class_ops hpcc_class_ops = {
+const struct Qdisc_class_ops hpcc_child_ops = {
 	.graft	= hpcc_child_graft,
 	.leaf	= hpcc_child_leaf,
 	.find	= hpcc_child_find,

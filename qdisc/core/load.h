@@ -16,20 +16,22 @@ static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 		hpcc_port_add_backlog(q->shared, bytes);
 }
 
-static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
+/* Load at @ts_ns, when @skb starts. NULL: no packet starts. */
+static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q, const struct sk_buff *skb,
+					 u64 ts_ns)
 {
 	struct hpcc_load own = {
 		.busy_ns = q->busy.ns,
 		.backlog_bytes = q->backlog_bytes,
 	};
 
-	return q->shared ? hpcc_port_load(q->shared) : own;
+	return q->shared ? hpcc_shared_load(q, skb, ts_ns) : own;
 }
 
-/* Bytes that wait for the link. Cheap enough for each arriving packet: see hpcc_port_backlog(). */
+/* Bytes that wait for the link. Cheap enough for each packet: see hpcc_shared_backlog(). */
 static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 {
-	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
+	return q->shared ? hpcc_shared_backlog(q) : q->backlog_bytes;
 }
 
 /* Whether a packet of truesize @memory fits. @q is locked, and the bytes of its child were just

@@ -186,12 +186,18 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 }
 
 /**
- * hpcc_port_backlog() - bytes that wait for the link, for per-packet decisions
- * @port: a port, one of whose queues is locked
- * Return: the bytes. They include packets of this CPU immediately, and packets of other CPUs after
- * HPCC_PORT_SUM_NS, or twice that time while a CPU computes a new sum.
+ * hpcc_shared_load() - load of a queue that belongs to a port of several queues
+ * @q: the queue, locked
+ * @skb: the packet that starts, or NULL
+ * @ts_ns: now, or the time at which the packet starts
  */
-u32 hpcc_port_backlog(struct hpcc_port *port)
+struct hpcc_load hpcc_shared_load(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns)
+{
+	return q->class ? hpcc_class_ops->load(q, skb, ts_ns) : hpcc_port_load(q->shared);
+}
+EXPORT_SYMBOL_GPL(hpcc_shared_load);
+
+static u32 hpcc_port_backlog(struct hpcc_port *port)
 {
 	struct hpcc_port_cpu *here = this_cpu_ptr(port->cpu);
 	u64 at_ns;
@@ -203,7 +209,21 @@ u32 hpcc_port_backlog(struct hpcc_port *port)
 	}
 	return clamp_t(s64, sum + here->backlog_bytes - here->sum_backlog_bytes, 0, U32_MAX);
 }
-EXPORT_SYMBOL_GPL(hpcc_port_backlog);
+
+/**
+ * hpcc_shared_backlog() - bytes that wait for the link, for per-packet decisions
+ * @q: a queue of a port of several queues, locked
+ * Return: the bytes of a class, or of the port. The latter include packets of this CPU immediately,
+ * and packets of other CPUs after HPCC_PORT_SUM_NS, or twice that time while a CPU computes a new
+ * sum.
+ */
+u32 hpcc_shared_backlog(const struct hpcc_sched *q)
+{
+	if (q->class && q->cfg.qlen != HPCC_QLEN_PORT)
+		return q->backlog_bytes;
+	return hpcc_port_backlog(q->shared);
+}
+EXPORT_SYMBOL_GPL(hpcc_shared_backlog);
 
 /**
  * hpcc_port_move() - move a queue and its backlog to another port

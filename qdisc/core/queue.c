@@ -112,13 +112,17 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
-static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
+static void hpcc_spend(struct hpcc_sched *q, const struct sk_buff *skb, u64 start_ns,
+		       struct hpcc_clock time)
 {
 	u64 was_ns = q->busy.ns;
 
 	q->busy = hpcc_clock_add(q->busy, time);
-	if (unlikely(q->shared))
-		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
+	if (likely(!q->shared))
+		return;
+	hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
+	if (unlikely(q->class))
+		hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
 }
 
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
@@ -148,7 +152,7 @@ static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 		q->unstamped[HPCC_UNSTAMPED_OFF]++;
 	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
-	hpcc_spend(q, time);
+	hpcc_spend(q, skb, start_ns, time);
 	return time;
 }
 
@@ -356,12 +360,14 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_fre
 	struct hpcc_headers headers;
 	u64 now = 0;
 
-	/* Only a virtual link needs the arrival time. */
-	if (q->cfg.rate) {
+	/* Only a virtual link and a class need the arrival time. */
+	if (q->timed) {
 		now = ktime_get_ns();
-		q->seen_ns = now;
-		q->arrived = true;
-		hpcc_serve(q, now);
+		if (q->cfg.rate) {
+			q->seen_ns = now;
+			q->arrived = true;
+			hpcc_serve(q, now);
+		}
 	}
 	headers = hpcc_classify(q, skb);
 	if (skb_is_gso(skb))
@@ -475,6 +481,16 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	qdisc_qlen_dec(sch);
 	qdisc_bstats_update(sch, skb);
 	return skb;
+}
+
+/* Qdisc_ops::peek. A packet that a parent only looks at has not started: hpcc_dequeue() stamps it. */
+struct sk_buff *hpcc_peek_next(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (hpcc_queue_head(&q->backlog) && hpcc_is_direct(q) && skb_queue_empty(&sch->gso_skb))
+		return q->backlog.head;
+	return qdisc_peek_dequeued(sch);
 }
 
 /* Make the link virtual, and free from now on: arrival times are unknown. */

@@ -22,6 +22,7 @@
 struct hpcc_config {
 	u64	rate;		/* bytes/s; 0: no shaping */
 	u64	bandwidth;	/* bytes/s; 0: speed of the device */
+	u64	class;		/* bytes/s that the parent guarantees; 0: no class */
 	u32	limit;		/* maximum backlog, bytes */
 	u32	node;		/* switch_ID */
 	u32	port;		/* port_ID */
@@ -38,6 +39,7 @@ struct hpcc_config {
 	u8	kind;		/* TCP option kind */
 	u8	stamp;		/* HPCC_STAMP_*, carriers that the port writes; 0: none */
 	u8	walk;		/* option kind for hpcc_parse_any(), or HPCC_WALK_IP_ONLY */
+	u8	qlen;		/* enum hpcc_qlen */
 	bool	split;		/* split GSO packets (hpcc_must_split()) */
 	bool	identify;	/* answer requests for node, port and B */
 	bool	stats;		/* fill in the histogram and qlen_max_bytes */
@@ -102,10 +104,12 @@ struct hpcc_offset {
 	u64	ts_ns;
 	u64	tx_ns;
 	u32	alias;	/* replaces switch_ID in the tag of an anonymous port */
+	u32	port;	/* port_ID; above it the number of a class, which changes the tag */
 };
 
 /* One port, or one of its queues; the first member of struct hpcc_stamp_port. The qdisc's lock
- * protects all members; cfg, b, byte_time, marks, offset and shared change under RTNL as well.
+ * protects all members; cfg, b, byte_time, marks, offset, shared, timed and class change under RTNL
+ * as well.
  * responder is set under RTNL, before cfg enables responses; the port then holds sch_hpcc_respond.
  */
 struct hpcc_sched {
@@ -116,6 +120,7 @@ struct hpcc_sched {
 	struct hpcc_offset	offset;		/* added to records */
 	u64			seen_ns;	/* virtual link: last time read from the clock */
 	bool			arrived;	/* an arrival has just read seen_ns */
+	bool			timed;		/* packets contain their arrival times */
 	struct qdisc_skb_head	backlog;	/* packets that have not started */
 	struct qdisc_skb_head	in_flight;	/* packets that have started */
 	u32			backlog_bytes;	/* bytes in backlog and child, with overhead */
@@ -132,6 +137,7 @@ struct hpcc_sched {
 	struct hpcc_clock	busy;		/* time spent on packets: tx of telemetry */
 	struct hpcc_port	*shared;	/* port of several queues (port.c), or NULL */
 	struct hpcc_responder	*responder;	/* sends responses (respond.c), or NULL */
+	struct hpcc_class	*class;		/* state of a class (class.c), or NULL */
 	struct tc_hpcc_xstats	stats;		/* the dump fills in qlen_bytes and bandwidth */
 	u64			unstamped[__HPCC_UNSTAMPED_MAX]; /* enum hpcc_unstamped */
 	u64			hist[HPCC_HIST_BUCKETS];	/* of queue lengths (histogram.h) */
@@ -165,7 +171,7 @@ struct hpcc_headers {
  * "arrival" is the time at which the port got the packet from the child.
  */
 struct hpcc_skb_cb {
-	u64			time_ns;	/* arrival on a virtual link; in flight: when due */
+	u64			time_ns;	/* arrival, if timed; in flight: when due */
 	u32			bytes;		/* on the link, overhead included, at arrival */
 	u32			memory;		/* truesize at arrival */
 	u32			hint;		/* HPCC_HINT_*, with the configuration at arrival */
@@ -187,21 +193,24 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes);
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns);
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
-u32 hpcc_port_backlog(struct hpcc_port *port);
+struct hpcc_load hpcc_shared_load(const struct hpcc_sched *q, const struct sk_buff *skb,
+				  u64 ts_ns);
+u32 hpcc_shared_backlog(const struct hpcc_sched *q);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch, const struct hpcc_config *cfg);
 void hpcc_port_put(struct hpcc_port *port);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
 
-/* Time from arrival to @ts_ns; false: unknown. Only a virtual link without a child stores arrivals.
+/* Time from arrival to @ts_ns; false: unknown. Only a virtual link and a class store arrivals, and
+ * only without a child.
  */
 static inline bool hpcc_sojourn_ns(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
 				   u64 *ns)
 {
 	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
 
-	if (!q->cfg.rate || q->child || !came_ns || came_ns > ts_ns)
+	if (!q->timed || q->child || !came_ns || came_ns > ts_ns)
 		return false;
 	*ns = ts_ns - came_ns;
 	return true;
@@ -212,11 +221,12 @@ void hpcc_queue_init(struct Qdisc *sch);
 void hpcc_queue_shape(struct hpcc_sched *q);
 void hpcc_queue_reset(struct Qdisc *sch);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
+struct sk_buff *hpcc_peek_next(struct Qdisc *sch);
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 
 /* child.c */
-extern const struct Qdisc_class_ops hpcc_class_ops;
+extern const struct Qdisc_class_ops hpcc_child_ops;
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free);
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
@@ -307,12 +317,61 @@ int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const s
 		       struct netlink_ext_ack *extack);
 void hpcc_responder_put(struct hpcc_sched *q);
 
+/* State of a class, under the qdisc's lock (class.c). */
+struct hpcc_class {
+	struct hpcc_clock	busy;		/* time in which the class had a packet */
+	u64			until_ns;	/* end of its last packet */
+	u64			owed_ns;	/* waiting time that busy may still get */
+	u64			last_ns;	/* start of its last packet */
+	u64			pause_ns;	/* longest pause since it was idle; decays */
+	u64			own;		/* own time and all time of the last packets, Q8 */
+	u64			all;
+	u64			window_ns;	/* shortest window for scale_q16 */
+	u64			from_ns;	/* start of the window */
+	u64			from_others_ns;	/* busy time of the other queues until then */
+	u32			stretch_q16;	/* time of the class per time of the link */
+	u32			scale_q16;	/* the part of it that other queues' use explains */
+	u32			stretch_max_q16;	/* stretch at the guaranteed rate */
+	u8			number;		/* 1 .. 255; it differs from the last classes' */
+};
+
+/* Functions of sch_hpcc_class, under the qdisc's lock. commit() follows a change of cfg or b.
+ * sent() accounts for a packet that starts at @now and takes the link @time. load() does so for a
+ * packet that starts at @ts_ns, or, if it is NULL, for the one that waits first, and changes
+ * nothing.
+ */
+struct hpcc_class_ops {
+	struct module *owner;
+	void	(*commit)(struct hpcc_sched *q);
+	void	(*sent)(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_clock time,
+			u64 now);
+	struct hpcc_load (*load)(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns);
+};
+
+/* core/class.c; NULL while sch_hpcc_class is not loaded; constant while a queue is a class. */
+extern const struct hpcc_class_ops *hpcc_class_ops;
+
+int hpcc_class_register(const struct hpcc_class_ops *ops);
+void hpcc_class_unregister(const struct hpcc_class_ops *ops);
+struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
+				  const struct nlattr *attr, struct netlink_ext_ack *extack);
+void hpcc_class_put(struct hpcc_class *class);
+void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg);
+int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,
+			struct netlink_ext_ack *extack);
+
+/* The rate that the thresholds of marking are derived from. */
+static inline u64 hpcc_marks_rate(const struct hpcc_config *cfg, u64 b)
+{
+	return cfg->class && cfg->qlen != HPCC_QLEN_PORT ? cfg->class : b;
+}
+
 /* stats.c */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);
 
 /* stamp.c */
 void hpcc_offset_init_key(void);
-struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg);
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg, u8 class);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 #endif /* _HPCC_QDISC_CORE_SCHED_H */

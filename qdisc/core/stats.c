@@ -46,7 +46,8 @@ int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->backlog_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;
-	q->stats.port_qlen_bytes = hpcc_load(q).backlog_bytes;
+	q->stats.port_qlen_bytes = q->shared ? hpcc_port_load(q->shared).backlog_bytes :
+					       q->backlog_bytes;
 	ret = hpcc_put_stats(d->skb, q);
 	sch_tree_unlock(sch);
 	return ret;

@@ -42,7 +42,7 @@ TRACE_EVENT(hpcc_stamp,
 	),
 
 	TP_fast_assign(
-		struct hpcc_load load = hpcc_load(q);
+		struct hpcc_load load = hpcc_load(q, skb, ts_ns);
 
 		__entry->skbaddr = skb;
 		__entry->ifindex = skb->dev->ifindex;

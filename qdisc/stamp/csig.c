@@ -76,7 +76,7 @@ static u32 hpcc_push_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 
 static int hpcc_csig_compare(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 {
-	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_load load = hpcc_load(q, skb, ts_ns);
 	struct hpcc_csig_hop hop = {
 		.abw_q30 = HPCC_INT_UTIL_ONE - hpcc_util_now(q, load, ts_ns),
 		.qlen_ns = hpcc_link_time(q->byte_time, load.backlog_bytes).ns,

@@ -60,7 +60,7 @@ static u32 hpcc_ifa_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct sk_buff *skb,
 				       u64 ts_ns)
 {
-	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_load load = hpcc_load(q, skb, ts_ns);
 	u64 residence_ns, sec, ns;
 
 	/* If the time is unknown, use 0, as for a packet that just arrived. */

@@ -61,9 +61,9 @@ static void hpcc_int_check(struct sk_buff *skb, u32 tcp, __wsum diff, u32 n)
 		csum_replace_by_diff(&th->check, csum_add(diff, len));
 }
 
-static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
+static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns)
 {
-	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_load load = hpcc_load(q, skb, ts_ns);
 
 	return (struct hpcc_int_hop){
 		.node = q->cfg.node,
@@ -107,7 +107,7 @@ static int hpcc_int_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	p = skb->data + at;
 	if (n) {
 		ret = HPCC_STAMP_WRITTEN;
-		hop = hpcc_int_of(q, ts_ns);
+		hop = hpcc_int_of(q, skb, ts_ns);
 		hpcc_int_push(p, &t, &hop);
 		hpcc_ip_grow(skb, ip, n);
 		hpcc_skb_cb(skb)->bytes += n;

@@ -49,7 +49,7 @@ static int hpcc_ioam_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 len = FIELD_GET(HPCC_HINT_SIZE, hint) * 4;
 	u32 hop = at - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
 	u32 ip = hop - sizeof(struct ipv6hdr);
-	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_load load = hpcc_load(q, skb, ts_ns);
 	struct hpcc_ioam_node node;
 	u64 fraction;
 

@@ -25,7 +25,7 @@ static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct
 {
 	return (struct hpcc_stamp){
 		.node = q->cfg.identify ? q->cfg.node : q->offset.alias,
-		.port = q->cfg.port,
+		.port = q->offset.port,
 		.bps = q->b * 8,
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.tx_ns = load.busy_ns + q->offset.tx_ns,

@@ -28,10 +28,10 @@ void hpcc_offset_init_key(void)
 	get_random_bytes(&hpcc_offset_key, sizeof(hpcc_offset_key));
 }
 
-/* Offsets that a device, node and port add to their records. @cfg: its configuration, possibly not
- * active yet.
+/* Offsets that a device, node, port and class add to their records. @cfg: its configuration, possibly
+ * not active yet. @class: number of the class; 0: no class.
  */
-struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg)
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg, u8 class)
 {
 	const struct net_device *dev = qdisc_dev(sch);
 	u64 netns = dev_net(dev)->net_cookie;
@@ -39,8 +39,9 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *c
 
 	return (struct hpcc_offset){
 		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0, &hpcc_offset_key),
-		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1, &hpcc_offset_key),
+		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1 | class << 8, &hpcc_offset_key),
 		.alias = siphash_4u64(netns, dev->ifindex, name, 2, &hpcc_offset_key),
+		.port = cfg->port | class << 16,
 	};
 }
 
@@ -55,7 +56,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	opt = skb->data + place.opt;
 	if (opt[0] != q->cfg.kind || opt[1] != place.len)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	stamp = hpcc_snapshot(q, hpcc_load(q), ts_ns);
+	stamp = hpcc_snapshot(q, hpcc_load(q, skb, ts_ns), ts_ns);
 	return hpcc_stamp_packet(skb->data, &place, &stamp, !hpcc_check_is_partial(skb, place.tcp));
 }
 

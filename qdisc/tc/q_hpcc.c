@@ -25,6 +25,7 @@ static void explain(void)
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
+		"                [ class RATE [ qlen class|port|sojourn ] ]\n"
 		"\n"
 		"rate       shape to this rate, 1kbit .. 10tbit; 0: do not shape (default)\n"
 		"bandwidth  B in telemetry, if rate is 0; 0: speed of the device (default)\n"
@@ -51,7 +52,11 @@ static void explain(void)
 		"           at most limit; 0: derived from B (default)\n"
 		"pmax       probability of marking just below kmax, 0 .. 1 (1)\n"
 		"knonect    drop other IP packets from this queue on, at most limit; 0:\n"
-		"           derived from B (default)\n",
+		"           derived from B (default)\n"
+		"class      the rate that the classful parent guarantees to this queue, 1kbit .. bandwidth;\n"
+		"           0: the queue is no class (default)\n"
+		"qlen       qlen in the records of a class: own queue (class), all queues of the port, or\n"
+		"           waiting time (sojourn, default below prio)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,
 		HPCC_CSIG_ABW_MAX, HPCC_CSIG_ABW_DEFAULT, HPCC_CSIG_TIME_DEFAULT);
 }
@@ -74,7 +79,7 @@ struct option {
 	__u64 min;		/* smallest value */
 	__u64 max;		/* largest value */
 	const char *allowed;	/* valid values, for error messages */
-	const char *words[2];	/* for the values min and min + 1 */
+	const char *words[3];	/* for the values min, min + 1 and min + 2 */
 };
 
 static bool check(const struct option *option, const char *arg, bool good)
@@ -86,7 +91,7 @@ static int word_index(const struct option *option, const char *arg)
 {
 	int i;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < (int)ARRAY_SIZE(option->words); i++)
 		if (option->words[i] && !strcmp(arg, option->words[i]))
 			return i;
 	return -1;
@@ -215,7 +220,9 @@ static void print_time(const struct option *option, __u64 value)
 static void print_word(const struct option *option, __u64 value)
 {
 	print_text("%s ", option->name);
-	print_color_string(PRINT_ANY, COLOR_NONE, option->name, "%s ", option->words[!!value]);
+	print_color_string(PRINT_ANY, COLOR_NONE, option->name, "%s ",
+			   value < ARRAY_SIZE(option->words) && option->words[value] ?
+			   option->words[value] : "?");
 }
 
 static void print_flag(const struct option *option, __u64 value)
@@ -302,6 +309,10 @@ static const struct option options[] = {
 	{ "pmax", TCA_HPCC_PMAX, 4, parse_fraction, print_fraction, .max = HPCC_PMAX_MAX,
 	  .allowed = "a fraction, 0 .. 1" },
 	{ "knonect", TCA_HPCC_KNONECT, 4, parse_size, print_size, .allowed = "a size, or 0" },
+	{ "class", TCA_HPCC_CLASS64, 8, parse_rate, print_rate, .min = HPCC_RATE_MIN,
+	  .max = HPCC_RATE_MAX, .allowed = "a rate, 1kbit .. 10tbit, or 0" },
+	{ "qlen", TCA_HPCC_QLEN, 1, parse_word, print_word, .min = HPCC_QLEN_CLASS,
+	  .allowed = "class, port or sojourn", .words = { "class", "port", "sojourn" } },
 };
 
 static const struct option *find_option(const char *arg)

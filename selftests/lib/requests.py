@@ -33,13 +33,15 @@ ATTRS = {
     16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1), 18: ("above", 4, 0, 0xffffffff),
     19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff), 21: ("every", 4, 1000, 1000000000),
     22: ("int_dscp", 1, 1, 63), 23: ("int_window", 4, 1000, 1000000000), 24: ("csig_tpid", 4, 0x600, 0xffff),
-    25: ("csig_abw", 4, 1, 1000), 26: ("csig_time", 4, 1, 1000000),
+    25: ("csig_abw", 4, 1, 1000), 26: ("csig_time", 4, 1, 1000000), 27: ("class", 8, 0, 1250000000000),
+    28: ("qlen", 1, 0, 2),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
             "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1, "respond": 0,
-            "every": 10000, "int_dscp": 23, "int_window": 10000, "csig_tpid": 0x88b5, "csig_abw": 50, "csig_time": 64}
+            "every": 10000, "int_dscp": 23, "int_window": 10000, "csig_tpid": 0x88b5, "csig_abw": 50, "csig_time": 64,
+            "class": 0, "qlen": 0}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # The parameters that a derived kmax, or its check against kmin, depends on.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
@@ -72,7 +74,9 @@ def allowed(config, given):
             stamp & HPCC_STAMP_IFA and not config["identify"] or
             any(name in given and not stamp & need for name, need in NEEDS.items()) or
             config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8) or
-            "every" in given and not config["respond"]):
+            "every" in given and not config["respond"] or
+            # A root qdisc is no class.
+            config["class"] or "qlen" in given):
         return False
     if not config["marking"]:
         return not set(given) & set(MARKS)
@@ -144,7 +148,7 @@ class Request:
 
     def add(self):
         rng = self.rng
-        number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else rng.choice((0, 11, 27, 28, 100, 0x3fff))
+        number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else rng.choice((0, 11, 29, 30, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
         if name in NEEDS and rng.random() < 0.8:
             self.stamp_for(name)

@@ -111,6 +111,12 @@ REFUSED = (
     ("88fe", "stamp csig csig_tpid 65536", 'csig_tpid "65536"'),
     ("8993", "stamp csig csig_tpid 0x86dd", "Error: csig_tpid: is the EtherType of IP or of VLAN tags"),
     ("8a28", "stamp csig csig_abw 0", 'csig_abw "0"'),
+    ("9001", "class 1gbit", "Error: class: needs a classful parent"),
+    ("9002", "qlen port", "Error: qlen: needs class"),
+    ("9003", "class fast", 'class "fast": has to be a rate, 1kbit .. 10tbit, or 0'),
+    ("9004", "qlen none", 'qlen "none": has to be class, port or sojourn'),
+    ("9005", "class 1bit", 'class "1bit": has to be a rate'),
+    ("9006", "class", "class: a value has to follow"),
     ("72e0", "help", r"Usage: \.\.\. hpcc "),
 )
 # Spellings of numbers that tc refuses.
@@ -122,6 +128,7 @@ REFUSED += tuple((f"{number:x}", f'marking ldcp pmax "{word}"', f'pmax "{re.esca
                                                0x8e00))
 
 CHILD = object()      # instead of options: a child
+LEAF = object()       # instead of options: a parent without hpcc
 # Name, options of the existing qdisc, command, its exit status, pattern for the output of a show
 # command, and the number of matches if it is not 1. "show" is a command that shows the qdisc.
 OTHERS = (
@@ -146,6 +153,9 @@ OTHERS = (
      "qdisc change DEV handle 1: root hpcc marking ldcp", 2, "^qdisc hpcc 1: root .*marking off $"),
     ("7947", "Add a class to hpcc, which is refused", "", "class add DEV parent 1: classid 1:2 hpcc", 1,
      "^class hpcc 1:2", 0),
+    ("9007", "Add a class below prio", LEAF,
+     "qdisc replace DEV handle 2: parent 9:1 hpcc bandwidth 10gbit class 2gbit qlen port", 0,
+     "^qdisc hpcc 2: parent 9:1 .*marking off class 2Gbit qlen port $", 1, "$TC qdisc show dev $DUMMY"),
     ("7a71", "Show statistics of hpcc in JSON", "", "-s -j qdisc show DEV", 0,
      '"hpcc":{"bandwidth":[0-9]+,"tx_bytes":[0-9]+,"tx_packets":[0-9]+,"stamped":0,'),
 )
@@ -183,6 +193,6 @@ def cases():
                           verify=f"sh -c '{command} 2>&1; {tc('qdisc show DEV')}'"))
     for number, name, before, command, *rest in OTHERS:
         setup = [root("add", ""), tc("qdisc add DEV parent 1:1 handle 2: fq_codel")] if before is CHILD else \
-            [root("add", before)]
+            [tc("qdisc add DEV root handle 9: prio")] if before is LEAF else [root("add", before)]
         found.append(case(number, name, setup, tc(command), *rest))
     return found

@@ -36,7 +36,7 @@ class Port:
         """Return the configuration that a dump has to show, apart from derived thresholds."""
         names = [name for name in DEFAULTS if (name not in MARKS or self.config["marking"]) and
                  (name not in ("above", "respond") or self.config[name]) and
-                 (name != "every" or self.config["respond"]) and
+                 (name != "every" or self.config["respond"]) and name not in ("class", "qlen") and
                  (name not in NEEDS or self.config["stamp"] & NEEDS[name])]
         return {name: self.config[name] for name in names}
 
@@ -226,7 +226,7 @@ def test_batches():
                        "tcp,csig_push csig_tpid 0x800", "ifc", "int", "above 20kb", "respond 1b every 2us"),
              "nostamp": ("",), "above": ("1b", "9mb", "0"), "respond": ("0", "1b", "9mb", "-1"),
              "every": ("1us", "1s", "2s", "0"), "identify": ("on", "off", "0"), "stats": ("on", "off", "1"),
-             "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
+             "class": ("0", "1gbit", "1bit qlen x"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
     for _ in range(max(MESSAGES // 1000, 1)):
         lines = []
         for _ in range(100):

@@ -27,6 +27,8 @@ EVERYTHING = {
     "marking": "ldcp", "kmin": 30000, "kmax": 40000, "pmax": 250000, "knonect": 50000, "stats": 0,
     "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
     "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
+# Attributes of a class, which the root qdisc cannot be.
+CLASS = {"class64": 125000000, "qlen": "sojourn"}
 # cli.py of the guest's kernel; cli.py of 6.1 does not support rtnetlink.
 CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/cli.py")
 
@@ -90,7 +92,8 @@ def decode(data):
 class Port(Netlink):
     """The root qdisc of a veth, by the specification."""
 
-    def __init__(self):
+    def __init__(self, place=TC_H_ROOT):
+        self.place = place
         self.ns, peer = Netns(), Netns()
         self.ns.ip(f"link add v0 type veth peer name v0 netns {peer.path}", "link set v0 up")
         peer.ip("link set v0 up")
@@ -100,12 +103,12 @@ class Port(Netlink):
         index, _, parent = struct.unpack_from("=4xiII", body)
         known = attributes("attrs")
         return {known[number]["name"]: raw for number, raw in attrs_of(body[20:])} \
-            if (index, parent) == (self.index, TC_H_ROOT) else None
+            if (index, parent) == (self.index, self.place) else None
 
     def set(self, nest):
         """Create or change the qdisc. Return (error, message)."""
         return self.ask(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, struct.pack(
-            "=BxxxiIII", 0, self.index, HANDLE, TC_H_ROOT, 0) + attr(TCA_KIND, b"hpcc\0") +
+            "=BxxxiIII", 0, self.index, HANDLE, self.place, 0) + attr(TCA_KIND, b"hpcc\0") +
             attr(2 | NLA_F_NESTED, nest))
 
 
@@ -127,6 +130,7 @@ def test_header_values():
              re.findall(r"^#define HPCC_STAMP_(\w+)\s+(0x\w+)", HEADER, re.M)]
     expect("stamp", [(name, 1 << bit) for bit, name in enumerate(entries("hpcc-stamp"))], flags)
     for prefix, names in (("MARKING", entries("hpcc-marking")),
+                          ("QLEN", entries("hpcc-qlen")),
                           ("UNSTAMPED", [name for name, _ in members("hpcc-unstamped")])):
         block = re.search(rf"enum hpcc_{prefix.lower()} \{{(.*?)\}}", HEADER, re.S)[1]
         expect(prefix, names, [c_name(name) for name in re.findall(rf"^\tHPCC_{prefix}_(\w+),", block, re.M)])
@@ -179,7 +183,7 @@ def test_policy():
 def test_round_trip():
     """Each attribute that is set by the specification is returned with the same value."""
     port = Port()
-    expect("all", set(EVERYTHING) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
+    expect("all", set(EVERYTHING | CLASS) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
     # IFA requires identify on
     for what in EVERYTHING, EVERYTHING | {"stamp": entries("hpcc-stamp"), "identify": 1}:
         expect("set", port.set(encode(what)), ("", ""))
@@ -188,6 +192,19 @@ def test_round_trip():
     expect("set", port.set(encode(some)), ("", ""))
     got = decode(port.dump()["options"])
     expect("got", {name: got[name] for name in some}, some)
+
+
+def test_round_trip_of_a_class():
+    """A class is a leaf of another qdisc; without class64 a dump contains neither of its attributes."""
+    port = Port(0x90001)
+    port.ns.tc("qdisc add dev v0 root handle 9: prio")
+    what = EVERYTHING | CLASS | {"rate64": 0, "delay": 0}
+    expect("set", port.set(encode(what)), ("", ""))
+    expect("got", decode(port.dump()["options"]), what)
+    expect("set", port.set(encode({"class64": 0})), ("", ""))
+    expect("got", set(decode(port.dump()["options"])), set(EVERYTHING))
+    expect("default below prio", (port.set(encode({"class64": 1000})), decode(port.dump()["options"])["qlen"]),
+           (("", ""), "sojourn"))
 
 
 def test_statistics():

@@ -156,6 +156,8 @@ enum {
 	TCA_HPCC_CSIG_TPID,	/* u32, EtherType of CSIG tags, HPCC_CSIG_TPID_MIN .. 0xffff */
 	TCA_HPCC_CSIG_ABW,	/* u32, unit of buckets of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX */
 	TCA_HPCC_CSIG_TIME,	/* u32, unit of buckets of times, ns, 1 .. HPCC_CSIG_TIME_MAX_NS */
+	TCA_HPCC_CLASS64,	/* u64, rate that the parent guarantees, bytes/s; 0: no class */
+	TCA_HPCC_QLEN,		/* u8, enum hpcc_qlen; needs TCA_HPCC_CLASS64 */
 	__TCA_HPCC_MAX,
 };
 
@@ -185,6 +187,7 @@ enum {
 #define HPCC_CSIG_ABW_MAX	1000
 #define HPCC_CSIG_TIME_DEFAULT	64
 #define HPCC_CSIG_TIME_MAX_NS	1000000
+#define HPCC_CLASSES_MAX	256	/* of one port */
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
@@ -200,6 +203,18 @@ enum {
 enum hpcc_marking {
 	HPCC_MARKING_OFF,
 	HPCC_MARKING_LDCP,
+};
+
+/**
+ * enum hpcc_qlen - qlen in the records of a class (TCA_HPCC_CLASS64)
+ * @HPCC_QLEN_CLASS: time that the class needs for its own queue
+ * @HPCC_QLEN_PORT: time that the link needs for the queues of the whole port
+ * @HPCC_QLEN_SOJOURN: time that the packet waited, less the longest pause of the class
+ */
+enum hpcc_qlen {
+	HPCC_QLEN_CLASS,
+	HPCC_QLEN_PORT,
+	HPCC_QLEN_SOJOURN,
 };
 
 /*

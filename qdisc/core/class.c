@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Classes of a port: configuration. A leaf of a classful qdisc may be a class: a link by itself for
+ * the window law. sch_hpcc_class (class.c) computes its load.
+ *
+ * A class has no pointer to other classes: under RTNL a change finds them in the device's table.
+ */
+#include <linux/hashtable.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <hpcc/compat.h>
+
+#include "core/sched.h"
+
+static struct hpcc_module hpcc_class_module = {
+	.name = "class", .missing = "class: module sch_hpcc_class not loaded",
+};
+
+const struct hpcc_class_ops *hpcc_class_ops __read_mostly;
+
+/* Number of the last class. Under RTNL. */
+static u8 hpcc_class_number;
+
+/**
+ * hpcc_class_register() - let queues be classes
+ * @ops: functions of sch_hpcc_class
+ * Return: 0, for module_driver().
+ */
+int hpcc_class_register(const struct hpcc_class_ops *ops)
+{
+	hpcc_class_ops = ops;
+	hpcc_module_set(&hpcc_class_module, ops->owner);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_class_register);
+
+/**
+ * hpcc_class_unregister() - sch_hpcc_class is being removed; no queue is a class
+ * @ops: its functions
+ */
+void hpcc_class_unregister(const struct hpcc_class_ops *ops)
+{
+	hpcc_module_set(&hpcc_class_module, NULL);
+	hpcc_class_ops = NULL;
+}
+EXPORT_SYMBOL_GPL(hpcc_class_unregister);
+
+/**
+ * hpcc_class_get() - the class that a configuration needs
+ * @q: the queue
+ * @cfg: configuration, not active yet
+ * @attr: TCA_HPCC_CLASS64
+ * @extack: error message
+ *
+ * A new class has another number than before, so flows that come to it detect another link.
+ * Context: RTNL.
+ * Return: the queue's class, or a new one, which holds sch_hpcc_class; NULL: none; or an error.
+ */
+struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
+				  const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	struct hpcc_class *class;
+	int err;
+
+	if (!cfg->class || q->class)
+		return cfg->class ? q->class : NULL;
+	err = hpcc_module_get(&hpcc_class_module, attr, extack);
+	if (err)
+		return ERR_PTR(err);
+	class = kzalloc(sizeof(*class), GFP_KERNEL_ACCOUNT);
+	if (!class) {
+		module_put(hpcc_class_module.owner);
+		return ERR_PTR(-ENOMEM);
+	}
+	hpcc_class_number = hpcc_class_number % U8_MAX + 1;
+	class->number = hpcc_class_number;
+	return class;
+}
+
+/**
+ * hpcc_class_put() - free a class that no packet uses
+ * @class: the class, or NULL
+ */
+void hpcc_class_put(struct hpcc_class *class)
+{
+	if (!class)
+		return;
+	kfree(class);
+	module_put(hpcc_class_module.owner);
+}
+
+static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = TC_H_MAJ(sch->parent);
+	struct Qdisc *parent = rtnl_dereference(dev->qdisc);
+	int bucket;
+
+	if (parent->handle == handle)
+		return parent;
+	hash_for_each(dev->qdisc_hash, bucket, parent, hash)
+		if (parent->handle == handle)
+			return parent;
+	return NULL;
+}
+
+/**
+ * hpcc_parse_class() - complete the configuration of a class
+ * @sch: the qdisc
+ * @tb: attributes of a change
+ * @cfg: configuration with the values of @tb
+ *
+ * Below strict priorities a class waits as long as the classes above it send. Then the sojourn time
+ * is the default.
+ */
+void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg)
+{
+	const struct hpcc_sched *q = qdisc_priv((struct Qdisc *)sch);
+	const struct Qdisc *parent;
+
+	if (!cfg->class) {
+		cfg->qlen = HPCC_QLEN_CLASS;
+	} else if (!q->cfg.class && !tb[TCA_HPCC_QLEN]) {
+		parent = hpcc_parent(sch);
+		cfg->qlen = parent && !strcmp(parent->ops->id, "prio") ? HPCC_QLEN_SOJOURN :
+									 HPCC_QLEN_CLASS;
+	}
+}
+
+/* Whether two qdiscs of a device are, or may be, different classes of one port. While a qdisc
+ * replaces another, both have the same parent, and only one of them counts.
+ */
+static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_config *cfg,
+				const struct Qdisc *other)
+{
+	const struct hpcc_sched *q = qdisc_priv((struct Qdisc *)other);
+
+	return other->ops == sch->ops && other->parent != sch->parent && q->class &&
+	       q->cfg.node == cfg->node && q->cfg.port == cfg->port;
+}
+
+/* Check the classes of the port together. @b: rate of the link. */
+static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_config *cfg, u64 b,
+				 const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	u64 sum = cfg->class;
+	struct Qdisc *other;
+	int bucket, nr = 1;
+
+	hash_for_each(qdisc_dev(sch)->qdisc_hash, bucket, other, hash) {
+		const struct hpcc_sched *q = qdisc_priv(other);
+
+		if (!hpcc_is_other_class(sch, cfg, other))
+			continue;
+		if (q->cfg.bandwidth != cfg->bandwidth)
+			return hpcc_reject(extack, attr, -EINVAL,
+					   "class: all classes of a port need the same bandwidth");
+		sum += q->cfg.class;
+		nr++;
+	}
+	if (nr > HPCC_CLASSES_MAX)
+		return hpcc_reject(extack, attr, -ERANGE, "class: at most 256 for a port");
+	if (sum > b)
+		return hpcc_reject(extack, attr, -ERANGE,
+				   "class: 1 kbit/s .. bandwidth less the port's other classes");
+	return 0;
+}
+
+/**
+ * hpcc_validate_class() - check the options of a class
+ * @sch: the qdisc
+ * @tb: attributes of a change
+ * @cfg: resulting configuration
+ * @b: rate of the link, if @cfg has a class
+ * @extack: error message
+ *
+ * The sum of the classes is checked only for a request that changes it: the device may have become
+ * slower before.
+ * Return: 0, -EINVAL or -ERANGE.
+ */
+int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,
+			struct netlink_ext_ack *extack)
+{
+	const struct hpcc_sched *q = qdisc_priv(sch);
+	const struct nlattr *attr = tb[TCA_HPCC_CLASS64];
+
+	if (!cfg->class)
+		return !tb[TCA_HPCC_QLEN] ? 0 :
+		       hpcc_reject(extack, tb[TCA_HPCC_QLEN], -EINVAL, "qlen: needs class");
+	if (cfg->class < HPCC_RATE_MIN)
+		return hpcc_reject(extack, attr, -ERANGE, "class: 1 kbit/s or more, or 0 for none");
+	if (sch->parent == TC_H_ROOT || cfg->rate || cfg->delay_ns)
+		return hpcc_reject(extack, attr ?: tb[TCA_HPCC_RATE64] ?: tb[TCA_HPCC_DELAY],
+				   -EINVAL, "class: needs a classful parent, and neither rate nor delay");
+	if (cfg->class == q->cfg.class && cfg->bandwidth == q->cfg.bandwidth &&
+	    cfg->node == q->cfg.node && cfg->port == q->cfg.port)
+		return 0;
+	return hpcc_validate_classes(sch, cfg, b, attr ?: tb[TCA_HPCC_BANDWIDTH64] ?:
+				     tb[TCA_HPCC_NODE] ?: tb[TCA_HPCC_PORT], extack);
+}
