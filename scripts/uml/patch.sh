@@ -1,21 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# patch.sh TREE: make virtual time exact, runs repeatable, and guests fast.
+# patch.sh TREE: change the source of a User Mode Linux kernel, so that virtual time is exact,
+# runs are repeatable, and guests are fast.
 #
-# - TIMER_MULTIPLIER is the step of the guest's clock in ns, and what a clock
-#   read costs. 256 is two packets at 100 Gb/s; 1 loses nothing.
-# - TIMER_MIN_DELTA is the shortest timer in ns; a packet needs less than 500.
-# - os_getrandom() is where the guest's kernel gets its seed. With
-#   UML_RANDOM_SEED in the environment, equal runs are equal to the byte.
-# - Interrupts that the host causes, such as those of the console, come when they come. The
-#   kernel would take where they met it for randomness, and mix that into its random
-#   numbers once a second.
-# - Random bits out of jitter are none where time stands still: Linux 6.12 looks
-#   for some until it finds some, and never boots. IPsec's cipher modes select them.
+# - TIMER_MULTIPLIER is the resolution of the guest's clock in ns, and the virtual time that
+#   reading the clock takes. The default, 256 ns, is the time of two packets at 100 Gb/s.
+# - TIMER_MIN_DELTA is the shortest timer in ns. The default, 500 ns, is longer than the time
+#   of a packet.
+# - The guest's kernel gets its random seed from os_getrandom(). With UML_RANDOM_SEED in the
+#   environment this function returns the same bytes in each run.
+# - The host causes interrupts, for example of the console, at random times. The kernel would
+#   mix the interrupted address into its random numbers once per second.
+# - The jitter random number generator waits until it has measured jitter. Virtual time has no
+#   jitter, so Linux 6.12 would never boot. IPsec's cipher modes select this generator.
 #
-# Every edit is checked, so that a kernel that changed there fails here. patches/ holds what
-# only saves CPU time, each with its reason: where a kernel looks different, it goes without.
+# If a kernel's source differs at one of these places, this script fails. patches/ contains
+# changes that only save CPU time; each patch states its reason. If a patch does not apply,
+# the script prints a note and continues.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -78,7 +80,7 @@ no_interrupts()
 	local file=$1 call='add_interrupt_randomness(desc->irq_data.irq);'
 
 	if [ "$(grep -cF "$call" "$file")" != 1 ]; then
-		echo "patch.sh: $file: interrupts are taken for randomness in a new way" >&2
+		echo "patch.sh: $file: interrupts add randomness in a new way" >&2
 		return 1
 	fi
 	sed -i "/^[[:space:]]*$call\$/d" "$file"
@@ -104,7 +106,7 @@ save_time()
 		if patch -s -d "$tree" -p1 --fuzz 0 --dry-run < "$file" > /dev/null; then
 			patch -s -d "$tree" -p1 --fuzz 0 < "$file"
 		else
-			echo "patch.sh: note: this kernel goes without ${file##*/}" >&2
+			echo "patch.sh: note: ${file##*/} does not apply to this kernel" >&2
 		fi
 	done
 }

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# patch.sh TREE: what a kernel for virtual machines needs changed.
+# patch.sh TREE: change the source of a kernel for virtual machines.
 #
-# - Linux 6.1 does not let FAULT_INJECTION_STACKTRACE_FILTER be on x86-64, whose
-#   stacks could not be told from garbage then; with frame pointers they can.
+# Linux 6.1 does not allow FAULT_INJECTION_STACKTRACE_FILTER on x86-64, because stack traces
+# were unreliable. With frame pointers they are reliable.
 set -euo pipefail
 
 sed -i '/^config FAULT_INJECTION_STACKTRACE_FILTER/,/^config /{/depends on !X86_64/d}' \
