@@ -339,7 +339,7 @@ class Workflow(unittest.TestCase):
             with open(directory / "o/lock", "w", encoding="ascii") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 done = unittests.ran(self, PAPER, "tiny.toml", "--out", "o", cwd=directory, status=1)
-        self.assertIn("another hpcc-paper is at work", done.stderr)
+        self.assertIn("another hpcc-paper is running", done.stderr)
 
     def start(self, directory):
         with open(directory / "output", "a", encoding="utf-8") as output:

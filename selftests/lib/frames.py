@@ -3,13 +3,14 @@
 
 A script has functions group_*, and ends with main(), which takes
 
-	TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
+	[--pcap FILE] TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
 
 A group sends frames out of TX through its qdisc, and compares the frames that arrive
 at RX with the expected frames. It prints a line for each difference; if there is a
 difference, the exit status is 1. The expected frame is computed here from the layout
 in Documentation/protocol.rst, with checksums in full.
 """
+import argparse
 import array
 import ctypes
 import errno
@@ -106,6 +107,7 @@ class Wire:
         enter(self.tx_ns)
         self.tx = self.open_tx()
         self.tx_gso = self.open_tx(gso=True)
+        self.pcap = []
 
     def open_tx(self, dev=None, gso=False):
         """Return a socket that sends out of the transmitting device, or of another device."""
@@ -148,10 +150,11 @@ class Wire:
                 if level == SOL_PACKET and kind == PACKET_AUXDATA:
                     status, tci, tpid = struct.unpack_from("=I12xHH", data)
                     if status & VLAN_VALID:
-                        frame = frame[:12] + struct.pack(">HH", tpid, tci) + frame[12:]
+                        frame = (frame[:12] + struct.pack(">HH", tpid, tci) + frame[12:])
                 elif level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                     sec, nsec = struct.unpack("=qq", data)
                     when = sec * 10 ** 9 + nsec
+            self.pcap.append(frame)
             return when, frame
         return None
 
@@ -168,6 +171,13 @@ class Wire:
     def stats(self):
         """Return the statistics of the first qdisc "hpcc"."""
         return self.qdiscs()[0]["hpcc"]
+
+    def write_pcap(self, path):
+        with open(path, "wb") as file:
+            file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+            for frame in self.pcap:
+                file.write(struct.pack("=IIII", 0, 0, len(frame), len(frame)))
+                file.write(frame)
 
 
 def cable():
@@ -240,8 +250,16 @@ def gso_frame(version, size, opt=None):
 
 def main():
     """Run one of the functions group_* of a script."""
-    tx, rx, group, *args = sys.argv[1:]
-    vars(sys.modules["__main__"])["group_" + group](Wire(tx, rx), *args)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pcap")
+    for name in "tx", "rx", "group":
+        parser.add_argument(name)
+    parser.add_argument("args", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    wire = Wire(args.tx, args.rx)
+    vars(sys.modules["__main__"])["group_" + args.group](wire, *args.args)
+    if args.pcap:
+        wire.write_pcap(args.pcap)
     for line in WRONG:
         print(line)
     sys.exit(bool(WRONG))
