@@ -483,7 +483,8 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
-/* Qdisc_ops::peek. A packet that a parent only looks at has not started: hpcc_dequeue() stamps it. */
+/* Qdisc_ops::peek. A packet that a parent only looks at has not started: hpcc_dequeue() stamps it.
+ */
 struct sk_buff *hpcc_peek_next(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);

@@ -78,6 +78,7 @@ def test_without_requests():
     ns = Netns()
     listener = listen(ns)
     expect("unload", users("hpcc_netlink") is None or unload(ns, 60, "hpcc_netlink"), True)
+    defer(time.sleep, 1)
     defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
     ns.sysctl("kernel.modprobe", "/bin/false")
     for words in ("flow",), ("link", "show"), ("route", "set", "prefix", "10.0.0.0/8", "where", "sender"):

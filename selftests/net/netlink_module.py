@@ -29,6 +29,8 @@ def fresh():
 
 def no_modprobe(ns):
     """Let the kernel load no module until the test ends."""
+    # After a failure the next attempt may begin only a second later.
+    defer(time.sleep, 1)
     defer(ns.sysctl, "kernel.modprobe", ns.sysctl("kernel.modprobe"))
     ns.sysctl("kernel.modprobe", "/bin/false")
 

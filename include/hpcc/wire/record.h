@@ -278,7 +278,7 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 
 /* Find the next option at or after *@end, except NOP: set *@start to its offset, and *@end to the
  * byte after it. Return: 0; -ENOENT: no option follows; -EINVAL: the length of the option is below
- * 2 or exceeds @len.
+ * 2 or exceeds @len. An error leaves *@start and *@end unchanged.
  */
 static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *start, u32 *end)
 {

@@ -119,7 +119,7 @@ void hpcc_law_undo(struct hpcc_flow *flow)
 /* Count records of an ACK that the law ignored, and changes of the path. @bits: enum
  * hpcc_ack_bits.
  */
-void __cold hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
+void hpcc_law_count(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 {
 	struct net *net = sock_net(sk);
 

@@ -18,7 +18,7 @@
 #include "flow/notify.h"
 #include "netns/net.h"
 
-/* No host chooses the addresses of sockets. */
+/* Nobody chooses the addresses of sockets, so a multiplication is a sufficient hash. */
 static u32 hpcc_flow_hash(const void *key, u32 len, u32 seed)
 {
 	return hash_64((uintptr_t)*(const struct sock * const *)key ^ seed, 32);

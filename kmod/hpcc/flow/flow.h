@@ -283,8 +283,8 @@ struct hpcc_flow {
 	struct rcu_head rcu;
 };
 
-/* Publish @new in the RCU pointer *@place. If another CPU was first, free @new. Return: the object
- * in *@place.
+/* Publish @new, from kmalloc(), in the RCU pointer *@place. If another CPU was first, free @new.
+ * Return: the object in *@place.
  */
 #define hpcc_publish_once(place, new) ({						\
 	typeof(new) _new = (new);							\

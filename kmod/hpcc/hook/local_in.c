@@ -179,7 +179,7 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 	hpcc_set_ip_length(skb, in->state->pf);
 }
 
-static noinline void __cold hpcc_unagreed_in(const struct hpcc_arrival *in)
+static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 {
 	const struct net *net = in->state->net;
 	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);

@@ -172,9 +172,15 @@ int hpcc_nl_register(const struct hpcc_nl_requests *to)
 }
 EXPORT_SYMBOL_GPL(hpcc_nl_register);
 
-/* The module's exit: no request uses it. Waits until no hpcc_nl_try_get() reads the pointer. */
+/* The module's exit: no request uses it. genetlink reads the error message of a request, which is
+ * in the module, after module_put(). It then still holds its cb_lock, for which
+ * genl_unregister_family() of an unknown family waits.
+ */
 void hpcc_nl_unregister(const struct hpcc_nl_requests *to)
 {
+	static const struct genl_family unknown;
+
+	genl_unregister_family(&unknown);
 	rcu_assign_pointer(hpcc_nl_requests, NULL);
 	synchronize_rcu();
 }
@@ -192,17 +198,33 @@ static const struct hpcc_nl_requests *hpcc_nl_try_get(void)
 	return to;
 }
 
-/* Hold the module, and load it if necessary. The caller may hold genetlink's cb_lock, which the
- * module's init does not take.
- */
-static const struct hpcc_nl_requests * __cold hpcc_nl_get(struct netlink_ext_ack *extack)
-{
-	const struct hpcc_nl_requests *to = hpcc_nl_try_get();
+static DEFINE_MUTEX(hpcc_nl_loading);
 
-	if (!to) {
+/* Load the module, unless an attempt failed less than a second ago, or the module is being removed.
+ * genetlink's cb_lock is held, as sock_diag's mutex is for a request that loads a module of ss. So
+ * users must not keep modprobe running.
+ */
+static const struct hpcc_nl_requests * __cold hpcc_nl_load(void)
+{
+	static unsigned long failed = INITIAL_JIFFIES - HZ;
+	const struct hpcc_nl_requests *to;
+
+	mutex_lock(&hpcc_nl_loading);
+	to = hpcc_nl_try_get();
+	if (!to && !rcu_access_pointer(hpcc_nl_requests) && time_after_eq(jiffies, failed + HZ)) {
 		hpcc_module_request("hpcc_netlink");
 		to = hpcc_nl_try_get();
+		if (!to)
+			failed = jiffies;
 	}
+	mutex_unlock(&hpcc_nl_loading);
+	return to;
+}
+
+static const struct hpcc_nl_requests * __cold hpcc_nl_get(struct netlink_ext_ack *extack)
+{
+	const struct hpcc_nl_requests *to = hpcc_nl_try_get() ?: hpcc_nl_load();
+
 	if (!to)
 		NL_SET_ERR_MSG(extack, "the module hpcc_netlink is not loaded");
 	return to;

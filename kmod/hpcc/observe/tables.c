@@ -390,6 +390,10 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 	return 0;
 }
 
+/* A dump keeps the last entry of a part in args[1] and later. */
+static_assert(sizeof(struct hpcc_known_link) <= (HPCC_NL_HELD - 1) * sizeof(long));
+static_assert(sizeof(struct hpcc_route) <= (HPCC_NL_HELD - 1) * sizeof(long));
+
 /**
  * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
  * @skb: gets a message with as many entries as fit

@@ -105,7 +105,7 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
  * of the VRF. They are also the same for link-local destinations, but such segments pass LOCAL_OUT
  * only once.
  */
-void __cold hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
 {
 	const struct net_device *out = seg->state->out;
 	const struct sk_buff *skb = seg->skb;
