@@ -92,14 +92,19 @@ static struct hpcc_class_step hpcc_class_step(const struct hpcc_sched *q,
 static void hpcc_class_window(const struct hpcc_sched *q, u64 now)
 {
 	struct hpcc_class *c = q->class;
-	u64 ns = min(now - c->from_ns, hpcc_class_time_max);
+	u64 ns = now - c->from_ns;
 	u64 others_ns, free_ns;
 
 	if (ns < c->window_ns)
 		return;
 	others_ns = hpcc_port_load(q->shared).busy_ns - q->busy.ns;
-	free_ns = ns - clamp_t(s64, others_ns - c->from_others_ns, 0, ns);
-	c->scale_q16 = min_t(u64, div64_u64(ns << 16, max(free_ns, 1ULL)), c->stretch_max_q16);
+	/* A window that long began before the class was idle: assume that the link was free. */
+	if (ns > hpcc_class_time_max)
+		ns = free_ns = 1;
+	else
+		free_ns = ns - clamp_t(s64, others_ns - c->from_others_ns, 0, ns);
+	c->scale_q16 = clamp_t(u64, div64_u64(ns << 16, max(free_ns, 1ULL)), 1 << 16,
+			       c->stretch_max_q16);
 	c->from_ns = now;
 	c->from_others_ns = others_ns;
 }
@@ -160,7 +165,7 @@ static struct hpcc_load hpcc_class_load(const struct hpcc_sched *q, const struct
 		step = hpcc_class_step(q, first, own_ns, ts_ns);
 		load.busy_ns += step.busy_ns - step.own_ns;
 	}
-	load.backlog_bytes = hpcc_class_qlen(q, skb, ts_ns, step.pause_ns);
+	load.backlog_bytes = hpcc_class_qlen(q, first, ts_ns, step.pause_ns);
 	return load;
 }
 
@@ -168,13 +173,14 @@ static struct hpcc_load hpcc_class_load(const struct hpcc_sched *q, const struct
 static void hpcc_class_commit(struct hpcc_sched *q)
 {
 	struct hpcc_class *c = q->class;
+	u64 bytes;
 
 	c->stretch_max_q16 = clamp_t(u64, div64_u64(q->b << 16, q->cfg.class), 1 << 16, U32_MAX);
 	c->stretch_q16 = clamp_t(u32, c->stretch_q16, 1 << 16, c->stretch_max_q16);
 	c->scale_q16 = clamp_t(u32, c->scale_q16, 1 << 16, c->stretch_max_q16);
-	c->window_ns = hpcc_link_time(q->byte_time, (psched_mtu(q->shared->key.dev) +
-				      q->cfg.overhead) << hpcc_class_packets_shift).ns;
-	c->window_ns = min(c->window_ns, hpcc_class_time_max);
+	bytes = (u64)psched_mtu(q->shared->key.dev) + q->cfg.overhead;
+	bytes = min_t(u64, bytes << hpcc_class_packets_shift, U32_MAX);
+	c->window_ns = min(hpcc_link_time(q->byte_time, bytes).ns, hpcc_class_time_max);
 	/* Its port may be another one, with other counters. */
 	c->from_ns = ktime_get_ns();
 	c->from_others_ns = hpcc_port_load(q->shared).busy_ns - q->busy.ns;
