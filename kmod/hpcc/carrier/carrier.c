@@ -33,7 +33,7 @@ EXPORT_SYMBOL_GPL(hpcc_stack_in);
  * Context: last step of a module's init. Takes no lock: see common/setup.c.
  * Return: always 0.
  */
-int hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
+int __cold hpcc_carrier_register(const struct hpcc_carrier_ops *ops)
 {
 	rcu_assign_pointer(hpcc_carriers[ops->id], ops);
 	if (ops->packet_in)
@@ -49,7 +49,7 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_register);
  *
  * Context: a module's exit; waits until no packet uses @ops.
  */
-void hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
+void __cold hpcc_carrier_unregister(const struct hpcc_carrier_ops *ops)
 {
 	clear_bit(ops->id, &hpcc_modules_loaded);
 	if (ops->packet_in)
@@ -109,7 +109,7 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 /* Let the TCP option carry requests from now on. The module of the flow's carrier may then be
  * unloaded. Context: socket lock. Return: whether probes may continue to carry requests.
  */
-bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
+bool __cold hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_carrier_ops *ops = hpcc_carrier_of(flow);
 	bool probes = !ops->probes_only || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes);

@@ -108,7 +108,7 @@ void __cold hpcc_law_rto(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* The last RTO was spurious: restore W. */
-void hpcc_law_undo(struct hpcc_flow *flow)
+void __cold hpcc_law_undo(struct hpcc_flow *flow)
 {
 	if (flow->algo.W_q16 >= flow->prior.W_q16)
 		return;

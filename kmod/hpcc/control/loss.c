@@ -66,7 +66,7 @@ void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W
 }
 
 /* An RTO fired: limit the losses that count until the data in flight are acknowledged. */
-void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
+void __cold hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
 		flow->loss.classic_cwnd = ~0U;
@@ -99,7 +99,7 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 }
 
 /* The connection falls back. @least: minimum number of round trips of classic. */
-void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least)
+void __cold hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least)
 {
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 }

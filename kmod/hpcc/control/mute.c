@@ -51,7 +51,7 @@ static bool hpcc_mute_waited(const struct hpcc_flow *flow, u8 doublings)
 }
 
 /* Send no option in data from now on, and wait for the next trial. */
-static void hpcc_mute(struct hpcc_flow *flow)
+static void __cold hpcc_mute(struct hpcc_flow *flow)
 {
 	WRITE_ONCE(flow->mute_past.since, tcp_jiffies32);
 	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
@@ -84,7 +84,7 @@ bool __cold hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* The trial was sent: end the muting if the peer has received it. */
-static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
+static void __cold hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -102,7 +102,7 @@ static void hpcc_mute_judge(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* An ACK of a muted flow arrived, in classic: end the muting, or try telemetry again. */
-void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
 	/* Pairs with the release in hpcc_mute_tries(). */
 	u8 muted = smp_load_acquire(&flow->mute.state);

@@ -45,7 +45,7 @@ static const u32 hpcc_answer_shift = 6;
 /* Stop the flow's carrier: from now on the TCP option carries the requests. Context:
  * socket lock.
  */
-void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 {
 	bool probes = hpcc_carrier_end(sk, flow);
 
@@ -55,7 +55,7 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 /* Let probes or data carry requests, and reserve space in data. @probes: use probes, if the
  * connection negotiated SACK. Context: socket lock.
  */
-void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
+void __cold hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
 	probes = probes && tcp_is_sack(tcp_sk(sk));
 	WRITE_ONCE(flow->probes, probes);

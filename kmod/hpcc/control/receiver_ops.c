@@ -14,7 +14,7 @@ const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
  * Context: last step of the module's init. Takes no lock: see common/setup.c.
  * Return: always 0.
  */
-int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
+int __cold hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 {
 	rcu_assign_pointer(hpcc_receiver, ops);
 	set_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
@@ -27,7 +27,7 @@ EXPORT_SYMBOL_GPL(hpcc_receiver_register);
  * @ops: its functions; no flow uses them
  * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
  */
-void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
+void __cold hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 {
 	clear_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
 	rcu_assign_pointer(hpcc_receiver, NULL);

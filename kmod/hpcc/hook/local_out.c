@@ -74,8 +74,8 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 }
 
 /* The first phase, from @phase on, with a hop that has no name yet; @phases if all have names. */
-static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
-			       u32 phases, u32 slots)
+static u32 __cold hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
+				      u32 phases, u32 slots)
 {
 	u32 i, hop;
 

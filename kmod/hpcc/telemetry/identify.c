@@ -67,7 +67,7 @@ static void __cold hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow,
 	kfree(path);
 }
 
-static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
+static void __cold hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	struct hpcc_path *path;
 
@@ -93,7 +93,7 @@ void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 /* Request the names of all links, if netlink requests them. @flow: a flow whose telemetry begins or
  * whose path has changed.
  */
-void hpcc_path_ask(struct hpcc_flow *flow)
+void __cold hpcc_path_ask(struct hpcc_flow *flow)
 {
 	struct hpcc_path *path;
 
@@ -105,7 +105,7 @@ void hpcc_path_ask(struct hpcc_flow *flow)
 }
 
 /* Clear the names after the new end of a path, and request the missing ones. Context: LOCAL_IN. */
-void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
+void __cold hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
 {
 	struct hpcc_path *path = rcu_dereference(flow->path);
 
@@ -116,7 +116,7 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
 /* Store the names in an answer to IDENTIFY. @records: its records, all of which fit
  * (hpcc_opt_misfits()). Context: LOCAL_IN.
  */
-void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
+void __cold hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
 	struct hpcc_path *path = rcu_dereference(flow->path);
 	const u8 *end = records + opt->nr * HPCC_RECORD_LEN;
@@ -130,7 +130,7 @@ void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *
 /* A netlink request applies for this many seconds. */
 #define HPCC_PATHS_ASK_S	10
 
-static noinline void hpcc_paths_each(struct hpcc_net *hn,
+static noinline void __cold hpcc_paths_each(struct hpcc_net *hn,
 				     void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
 {
 	struct hpcc_flow *flow;
@@ -148,7 +148,7 @@ static noinline void hpcc_paths_each(struct hpcc_net *hn,
 	} while (flow);
 }
 
-static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
+static void __cold hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	if (!rcu_access_pointer(flow->path))
 		hpcc_path_attach(hn, flow, GFP_NOWAIT);
@@ -190,14 +190,14 @@ static void __cold hpcc_paths_end(struct work_struct *work)
 }
 
 /* Prepare a namespace for requests for names. */
-void hpcc_paths_init(struct hpcc_net *hn)
+void __cold hpcc_paths_init(struct hpcc_net *hn)
 {
 	mutex_init(&hn->path_lock);
 	INIT_DELAYED_WORK(&hn->path_end, hpcc_paths_end);
 }
 
 /* Cancel the work that ends requests for names. Context: sleeps. */
-void hpcc_paths_exit(struct hpcc_net *hn)
+void __cold hpcc_paths_exit(struct hpcc_net *hn)
 {
 	cancel_delayed_work_sync(&hn->path_end);
 }
