@@ -2,26 +2,43 @@
 /*
  * A class of a port as a link by itself (draft-miao-iccrg-hpccplus section 9.4).
  *
- * A link is busy while it sends. A class is busy while it has a packet: it sends this packet, or it
- * waits because its parent serves other classes or limits its rate. So u' is 1 if the class uses
- * all that it may have now, whatever the parent's weights and the other classes are.
+ * A link is busy while it sends. A class is busy while it has a packet: the link sends the packet,
+ * or the packet waits because the parent serves other classes or limits the rate of the class.
+ * tx of a class is its busy time. So u' is 1 if the class always has a packet: it uses all that the
+ * parent gives it at present. This code does not know the parent's weights.
  *
- * A class that sends less waits less than its weight tells. So a packet counts as its time on the
- * link / share at least, with share = 1 - use of the link by the port's other queues, over a window
- * of 8 full packets.
+ * Terms:
+ *	RATE		rate that the parent guarantees to the class
+ *	LINK		rate of the link
+ *	idle		a class is idle while it has no packet
+ *	own time	time that the link needs for a packet of the class
+ *	wait		time for which a packet is the first of its class and does not start:
+ *			from its arrival, or from the end of the class's previous packet if that is
+ *			later, to its start
+ *	busy time	own time + wait of a packet, within the limits below
+ *	owed time	what exceeds the upper limit; it is added to the class's next packet
+ *	stretch		(own time + wait) / own time, an average over about 8 packets,
+ *			from the scale to LINK / RATE
+ *	scale		1 / (part of the link that the port's other queues leave unused),
+ *			measured over a window of at least 8 full packets; at most LINK / RATE
+ *	pause		longest wait since the class was last idle
  *
- * A packet counts as its time * LINK / RATE at most: a class that sends less than its guaranteed
- * RATE is not fully used, even if its packets wait. What exceeds this is owed to the next packets:
- * then tx grows at most twice as fast as time. An idle class owes nothing.
+ * The busy time of a packet is at least own time * scale: a class that sends little beside a full
+ * class waits for less time than its weight suggests, so its waits alone would show too low a use.
  *
- * qlen is the own queue times the stretch: the inverse of the share that the last 8 packets had, or
- * of the share above, at most LINK / RATE. So a class whose share falls reports this before its
- * packets have waited for long.
+ * The busy time is at most own time * LINK / RATE: a class that sends less than RATE is not fully
+ * used, even if its packets wait. The scale and owed time do not make it longer than twice the time
+ * since the previous packet started, so tx grows at most twice as fast as time. A packet that
+ * arrives while the class is idle cancels the owed time.
  *
- * Below strict priorities (qlen sojourn) the share is 0 in a burst, and 1 after it. Such a class
- * owes nothing: while it waits u' is 1. qlen is the time that the packet waited, less the longest
- * pause since the class was idle. So a queue that a burst leaves behind does not count; a queue
- * that was there before the burst does. After a pause the class may forget 1/16 of its own time.
+ * qlen is the class's own queue * stretch. So a class whose share of the link falls reports this
+ * before its packets have waited for long.
+ *
+ * Below strict priorities (qlen sojourn) a class gets nothing during a burst of higher classes, and
+ * the whole link after the burst. There the busy time has no limits, so u' is 1 while a packet
+ * waits. qlen is the time that the packet waited in the queue, less the pause. So a queue that
+ * arrived during the burst does not count, but a queue that was there before the burst does. Each
+ * packet reduces the pause by 1/16 of its own time.
  */
 #include <linux/device/driver.h>
 #include <linux/math64.h>
@@ -29,33 +46,38 @@
 
 #include "core/load.h"
 
-/* Longest time that sums and products can hold, ns. */
+/* Longer times count as this time, so that no sum or product overflows. ns. */
 static const u64 hpcc_class_time_max = 1ULL << 34;
 
-/* Maximum time by which a device may fetch packets in advance. */
+/* A device may fetch packets before the link has sent the previous ones. It is assumed to be ahead
+ * of the link by at most this time.
+ */
 static const u64 hpcc_class_lead_ns = NSEC_PER_MSEC;
 
-/* Part of a pause that is forgotten, per time that the class sends. */
+/* Each packet reduces the pause by 2^-4 of its own time. */
 static const u32 hpcc_class_pause_shift = 4;
 
-/* Packets in the sums of the stretch, and in a window. */
+/* The stretch is an average over 2^3 packets, and a window is 2^3 full packets long. */
 static const u32 hpcc_class_packets_shift = 3;
 
-/* What a starting packet changes. */
+/* Times of a packet that starts, and the class's new owed time and pause. */
 struct hpcc_class_step {
-	u64	wait_ns;	/* pause before the packet */
-	u64	own_ns;		/* time of the packet on the link */
-	u64	busy_ns;	/* time that busy gets */
+	u64	wait_ns;
+	u64	own_ns;
+	u64	busy_ns;
 	u64	owed_ns;
 	u64	pause_ns;
 };
 
+/* Return the pause, reduced by a packet. */
 static u64 hpcc_class_pause(u64 pause_ns, u64 own_ns)
 {
 	return pause_ns - min(pause_ns, own_ns >> hpcc_class_pause_shift);
 }
 
-/* @skb starts at @now. Arrival 0: the packet arrived before the queue was a class. */
+/* Compute the times of @skb, which starts at @now. If its time of arrival is unknown (0), because
+ * it arrived before the queue was a class, it counts as a packet that arrives now.
+ */
 static struct hpcc_class_step hpcc_class_step(const struct hpcc_sched *q,
 					      const struct sk_buff *skb, u64 own_ns, u64 now)
 {
@@ -88,7 +110,7 @@ static struct hpcc_class_step hpcc_class_step(const struct hpcc_sched *q,
 	return step;
 }
 
-/* The use of the link by other queues: at the end of each window, after at least one own packet. */
+/* A packet starts. If the window has ended, update the scale and begin the next window. */
 static void hpcc_class_window(const struct hpcc_sched *q, u64 now)
 {
 	struct hpcc_class *c = q->class;
@@ -109,6 +131,7 @@ static void hpcc_class_window(const struct hpcc_sched *q, u64 now)
 	c->from_others_ns = others_ns;
 }
 
+/* Add a packet to the averages of the stretch. */
 static void hpcc_class_stretch(struct hpcc_class *c, const struct hpcc_class_step *step)
 {
 	c->own += (step->own_ns << 8 | 1) - (c->own >> hpcc_class_packets_shift);
@@ -169,7 +192,9 @@ static struct hpcc_load hpcc_class_load(const struct hpcc_sched *q, const struct
 	return load;
 }
 
-/* A link slower than the class, because its device became slower, is all the class's. */
+/* The configuration or the rate of the link changed. If the device became slower than RATE,
+ * LINK / RATE counts as 1: the class may use the whole link.
+ */
 static void hpcc_class_commit(struct hpcc_sched *q)
 {
 	struct hpcc_class *c = q->class;
@@ -181,7 +206,7 @@ static void hpcc_class_commit(struct hpcc_sched *q)
 	bytes = (u64)psched_mtu(q->shared->key.dev) + q->cfg.overhead;
 	bytes = min_t(u64, bytes << hpcc_class_packets_shift, U32_MAX);
 	c->window_ns = min(hpcc_link_time(q->byte_time, bytes).ns, hpcc_class_time_max);
-	/* Its port may be another one, with other counters. */
+	/* The queue may have moved to another port, which has other counters: restart. */
 	c->from_ns = ktime_get_ns();
 	c->from_others_ns = hpcc_port_load(q->shared).busy_ns - q->busy.ns;
 }

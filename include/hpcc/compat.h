@@ -221,8 +221,8 @@ static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 #define MODULE_ALIAS_NET_SCH(id)
 #endif
 
-/* 7.2 takes the device's lock in __ethtool_get_link_ksettings(), which the callers of a qdisc's
- * operations and notifiers hold.
+/* In 7.2 __ethtool_get_link_ksettings() takes the device's lock. The kernel already holds this lock
+ * when it calls the operations of a qdisc or a notifier.
  */
 #ifndef HAVE_NETIF_GET_LINK_KSETTINGS
 #define netif_get_link_ksettings	__ethtool_get_link_ksettings

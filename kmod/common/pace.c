@@ -66,9 +66,10 @@ void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_follow);
 
-/* The earliest departure time of the next packet that PAWS accepts. A segment without data leaves
- * immediately, with the TSval of the next data. PAWS drops a segment whose TSval is two or more
- * ticks older than that of an earlier segment.
+/* The earliest departure time at which PAWS accepts the next data packet. TCP sends a segment
+ * without data immediately, but with the TSval that the next data packet will have. If that packet
+ * then left earlier than planned, its TSval would be older. PAWS drops a segment whose TSval is two
+ * or more ticks older than that of an earlier segment.
  */
 static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {

@@ -23,7 +23,7 @@ void hpcc_setup_begin(struct hpcc_setup *setup);
 void hpcc_setup_wait(struct hpcc_setup *setup);
 void hpcc_setup_end(struct hpcc_setup *setup);
 
-/* Whether a module has registered everything; if so, all writes of @up are visible. */
+/* Whether a module has registered everything. If so, the caller sees everything that up() wrote. */
 static inline bool hpcc_setup_is_up(const struct hpcc_setup *setup)
 {
 	/* Pairs with hpcc_setup_work(). */

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Classes of a port: configuration. A leaf of a classful qdisc may be a class: a link by itself for
- * the window law. sch_hpcc_class (class.c) computes its load.
+ * Configuration of the classes of a port. An hpcc qdisc that is a leaf of a classful qdisc may be a
+ * class: a link by itself for the window law. The module sch_hpcc_class (class.c) computes
+ * the load.
  *
- * A class has no pointer to other classes: under RTNL a change finds them in the device's table.
+ * A class has no pointers to the other classes of its port. When the configuration changes, this
+ * code searches for them in the device's table of qdiscs, under RTNL.
  */
 #include <linux/hashtable.h>
 #include <linux/rtnetlink.h>
@@ -18,11 +20,11 @@ static struct hpcc_module hpcc_class_module = {
 
 const struct hpcc_class_ops *hpcc_class_ops __read_mostly;
 
-/* Number of the last class. Under RTNL. */
+/* Number of the class that was created last. RTNL protects it. */
 static u8 hpcc_class_number;
 
 /**
- * hpcc_class_register() - let queues be classes
+ * hpcc_class_register() - allow queues to become classes
  * @ops: functions of sch_hpcc_class
  * Return: 0, for module_driver().
  */
@@ -35,8 +37,10 @@ int hpcc_class_register(const struct hpcc_class_ops *ops)
 EXPORT_SYMBOL_GPL(hpcc_class_register);
 
 /**
- * hpcc_class_unregister() - sch_hpcc_class is being removed; no queue is a class
+ * hpcc_class_unregister() - forget the functions of sch_hpcc_class
  * @ops: its functions
+ *
+ * The kernel removes the module only while no queue is a class.
  */
 void hpcc_class_unregister(const struct hpcc_class_ops *ops)
 {
@@ -46,15 +50,17 @@ void hpcc_class_unregister(const struct hpcc_class_ops *ops)
 EXPORT_SYMBOL_GPL(hpcc_class_unregister);
 
 /**
- * hpcc_class_get() - the class that a configuration needs
+ * hpcc_class_get() - return the class of a queue, or create it
  * @q: the queue
  * @cfg: configuration, not active yet
  * @attr: TCA_HPCC_CLASS64
  * @extack: error message
  *
- * A new class has another number than before, so flows that come to it detect another link.
+ * The records of a class contain its number. A new class has a new number, so flows that move to it
+ * detect a new link.
  * Context: RTNL.
- * Return: the queue's class, or a new one, which holds sch_hpcc_class; NULL: none; or an error.
+ * Return: NULL if @cfg has no class; the queue's class; if the queue has none, a new class, which
+ * holds a reference to sch_hpcc_class; or an error.
  */
 struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
 				  const struct nlattr *attr, struct netlink_ext_ack *extack)
@@ -89,6 +95,7 @@ void hpcc_class_put(struct hpcc_class *class)
 	module_put(hpcc_class_module.owner);
 }
 
+/* Return the parent of a qdisc, or NULL. Under RTNL. */
 static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
 {
 	struct net_device *dev = qdisc_dev(sch);
@@ -105,13 +112,13 @@ static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
 }
 
 /**
- * hpcc_parse_class() - complete the configuration of a class
+ * hpcc_parse_class() - set the default of qlen
  * @sch: the qdisc
  * @tb: attributes of a change
  * @cfg: configuration with the values of @tb
  *
- * Below strict priorities a class waits as long as the classes above it send. Then the sojourn time
- * is the default.
+ * Below prio (strict priorities) a class waits as long as higher classes send. So the default of a
+ * new class there is the sojourn time.
  */
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -127,8 +134,8 @@ void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_c
 	}
 }
 
-/* Whether two qdiscs of a device are, or may be, different classes of one port. While a qdisc
- * replaces another, both have the same parent, and only one of them counts.
+/* Whether @other is a class of the port to which @sch will belong. While a new qdisc replaces an
+ * old one, both have the same parent: @other does not count then.
  */
 static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_config *cfg,
 				const struct Qdisc *other)
@@ -139,7 +146,9 @@ static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_confi
 	       q->cfg.node == cfg->node && q->cfg.port == cfg->port;
 }
 
-/* Check the classes of the port together. @b: rate of the link. */
+/* Check the limits of all classes of the port: equal bandwidth, their number, and the sum of their
+ * rates. @b: rate of the link.
+ */
 static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_config *cfg, u64 b,
 				 const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
@@ -174,8 +183,9 @@ static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_conf
  * @b: rate of the link, if @cfg has a class
  * @extack: error message
  *
- * The sum of the classes is checked only for a request that changes it: the device may have become
- * slower before.
+ * The limits of all classes of the port are checked only if the request changes the rate,
+ * bandwidth, node or port of this class: if the device has become slower, the sum of the rates
+ * may already be too large.
  * Return: 0, -EINVAL or -ERANGE.
  */
 int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,

@@ -21,7 +21,9 @@
 
 #include "core/sched.h"
 
-/* The ports of all network namespaces, under RTNL. Other users' ports do not slow a lookup. */
+/* The ports of all network namespaces, under RTNL. In a hash table the many ports of one user do
+ * not slow the lookups of others.
+ */
 static struct rhashtable hpcc_shared_ports;
 
 static const struct rhashtable_params hpcc_port_params = {

@@ -174,7 +174,7 @@ struct hpcc_skb_cb {
 	u64			time_ns;	/* arrival, if timed; in flight: when due */
 	u32			bytes;		/* on the link, overhead included, at arrival */
 	u32			memory;		/* truesize at arrival */
-	u32			hint;		/* HPCC_HINT_*, with the configuration at arrival */
+	u32			hint;		/* HPCC_HINT_*, as configured at arrival */
 } __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
@@ -317,28 +317,28 @@ int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const s
 		       struct netlink_ext_ack *extack);
 void hpcc_responder_put(struct hpcc_sched *q);
 
-/* State of a class, under the qdisc's lock (class.c). */
+/* State of a class, under the qdisc's lock. class.c defines the terms. */
 struct hpcc_class {
-	struct hpcc_clock	busy;		/* time in which the class had a packet */
-	u64			until_ns;	/* end of its last packet */
-	u64			owed_ns;	/* waiting time that busy may still get */
-	u64			last_ns;	/* start of its last packet */
-	u64			pause_ns;	/* longest pause since it was idle; decays */
-	u64			own;		/* own time and all time of the last packets, Q8 */
-	u64			all;
-	u64			window_ns;	/* shortest window for scale_q16 */
+	struct hpcc_clock	busy;		/* tx: busy time of all packets */
+	u64			until_ns;	/* when the link has sent the last packet */
+	u64			owed_ns;	/* owed time: later packets add it to busy */
+	u64			last_ns;	/* start of the last packet */
+	u64			pause_ns;	/* longest wait since it was idle; shrinks */
+	u64			own;		/* own time of the last packets, Q8 */
+	u64			all;		/* own time + wait of the last packets, Q8 */
+	u64			window_ns;	/* shortest window of scale_q16 */
 	u64			from_ns;	/* start of the window */
-	u64			from_others_ns;	/* busy time of the other queues until then */
-	u32			stretch_q16;	/* time of the class per time of the link */
-	u32			scale_q16;	/* the part of it that other queues' use explains */
-	u32			stretch_max_q16;	/* stretch at the guaranteed rate */
-	u8			number;		/* 1 .. 255; it differs from the last classes' */
+	u64			from_others_ns;	/* busy time of other queues then */
+	u32			stretch_q16;	/* all / own, within limits */
+	u32			scale_q16;	/* 1 / part of the link that others leave */
+	u32			stretch_max_q16;	/* LINK / RATE */
+	u8			number;		/* 1 .. 255; differs from recent classes */
 };
 
 /* Functions of sch_hpcc_class, under the qdisc's lock. commit() follows a change of cfg or b.
- * sent() accounts for a packet that starts at @now and takes the link @time. load() does so for a
- * packet that starts at @ts_ns, or, if it is NULL, for the one that waits first, and changes
- * nothing.
+ * sent() adds a packet that starts at @now and that the link sends for @time. load() returns the
+ * load as if @skb started at @ts_ns, without changing the state; if @skb is NULL, the first packet
+ * of the queue.
  */
 struct hpcc_class_ops {
 	struct module *owner;

@@ -50,7 +50,7 @@ def no_worse_than_half_of_cubic(how, nbytes=NBYTES, rounds=ROUNDS):
 
 
 def test_both_ways_at_once():
-    """Both ends send data and echoes at once, and both directions are impaired."""
+    """Both ends send data and echoes at the same time, and both directions are impaired."""
     for cc in "hpcc", "ldcp":
         path = Path(cc=(cc, cc))
         impair(path, "loss 0.5% duplicate 1% corrupt 0.2%")

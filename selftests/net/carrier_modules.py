@@ -51,7 +51,7 @@ def triggers(name):
 
 @each(*MODULES)
 def asked_for(name):
-    """Only sysctls, routes and links load modules: the modules that they select or need."""
+    """A sysctl, route or link loads the modules that it selects or needs. Settings that select none load none."""
     for what, (trigger, found) in triggers(name).items():
         ns = fresh()
         ns.sysctl("net.hpcc.carrier", 0)

@@ -81,7 +81,7 @@ def test_firewall_bypass():
         wall.bind(("::", FILTERED))
         wall.listen()
         peer.port = port
-        # If the TCP header is parsed as an extension header, its second word is an option of 0x40 bytes.
+        # If the TCP header is parsed as an extension header, the destination port is an option with 0x40 bytes of data.
         peer.listen(0x1e40)
         _, sock = peer.accept()
         sock.settimeout(1)
@@ -367,8 +367,9 @@ def test_random():
 
 def test_carriers():
     """Some packets are probes with INT and IFA: the sockets of both hosts receive the same data."""
-    # TCP does not get the valid probes, and the other host is not sent any, so the counters differ. GRO is off, because
-    # GRO would delay INT like data. CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
+    # The host without the modules gets no valid probes, and TCP of the other host does not see them. So the counters of
+    # the hosts differ, and this test does not compare them. GRO is off, because GRO would delay INT like data.
+    # CSIG is in Ethernet frames, which a TUN device does not have (csig.py).
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)
     for name in "int_received", "int_ignored", "int_unknown_link", "ifa_received", "ifa_ignored", "ifa_unknown_link":

@@ -91,7 +91,7 @@ def esp(path, mode):
 
 
 def test_ipsec():
-    """Switches see no telemetry in ESP: hpcc agrees and falls back. Marks in the IP header still reach ldcp."""
+    """Switches cannot read the option in ESP, so hpcc gets no records and falls back. ldcp still gets marks."""
     for (version, cc), mode in itertools.product(BOTH, ("transport", "tunnel")):
         path = Routed(version, cc=cc)
         esp(path, mode)

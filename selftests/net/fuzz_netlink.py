@@ -124,7 +124,7 @@ def test_under_traffic():
     pair = Pair(qdisc="hpcc rate 1gbit")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
-    # Delete the qdisc that tc added: Port has only configurations of qdiscs that its own requests create.
+    # Delete the qdisc that tc added: Port knows the configuration of a qdisc only if its own request created it.
     pair.c.tc("qdisc del dev eth0 root")
     port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
     turns = 0

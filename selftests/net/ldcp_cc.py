@@ -156,7 +156,7 @@ def at_gamma(**ldcp):
     return flow
 
 
-# Without a queue one segment leaves per T / cw, at random times; if a queue makes the RTT longer than T, per RTT / cw.
+# If cw is below 1, segments leave at random times: on average one in T / cw, or one in RTT / cw if the RTT exceeds T.
 @cases(departures_below_one=(0.0002, T_S / 0.25), ticks_follow_the_rtt=(3 * T_S, 3 * T_S / 0.25))
 def ticks(rtt_s, tick_s):
     """Gaps between departures are distributed as ticks: random, at most 6 mean ticks, and one tick on average."""

@@ -28,7 +28,7 @@ def of_type(kind, segments):
 
 
 def test_on_the_wire():
-    """Data use the whole MSS without an option; probes have their IP header fields, and pure ACKs answer them."""
+    """Data use the whole MSS without an option. Probes have the IP header fields of data. Pure ACKs answer probes."""
     need_virtual_time()         # after a pause of the guest, data carry requests
     for version in 4, 6:
         path, client, server = joined(Path(version, carry=1))
@@ -96,11 +96,11 @@ def test_both_ways_under_loss():
             transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(2 * NBYTES, 5)))
             again[loss, carry] = [[ns.snmp(name) for ns in path.hosts] for name in
                                   ("RetransSegs", "TcpExtTCPDSACKRecv", "TcpExtTCPTimeouts")]
-            print(f"# loss {loss} %, carry {carry}: retransmissions, needless ones, timeouts: {again[loss, carry]}")
+            print(f"# loss {loss} %, carry {carry}: retransmissions, needless ones, timeouts:", again[loss, carry])
             dropped[loss, carry] = [path.switches[0].qdiscs(dev)[0]["drops"] for dev in ("right", "left")]
             expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()], ["telemetry"] * 2)
             expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)
-    expect("retransmissions, needless ones, timeouts without loss", again[0, 1], [[0, 0]] * 3)
+    expect("without loss: retransmissions, needless retransmissions, timeouts", again[0, 1], [[0, 0]] * 3)
     for end in 0, 1:
         expect_in("needless retransmissions", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
         # Only lost data are retransmitted: compare with the drops in that direction.

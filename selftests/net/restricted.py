@@ -50,7 +50,7 @@ def chosen(name):
 
 
 def default_of_a_container(name):
-    """Set the default congestion control of a new user and network namespace as its root. Return the error or ""."""
+    """As root of new user and network namespaces, set the default congestion control. Return the error or ""."""
     if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # CLONE_NEWUSER, CLONE_NEWNET
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
     fd = os.open(DEFAULT, os.O_WRONLY)

@@ -492,7 +492,9 @@ def test_bad_parameters():
 
 
 def growth(peer, links, rounds=24):
-    """Return the growth of W per T, in the last third of some T with a busy link; the other flows send once in 4 T.
+    """Send data over links for `rounds` T. Return the growth of W per T in the last third of this time.
+
+    The other flows send once in 4 T.
     Two intervals of T/15 suffice for a record that counts on a path of two hops.
     """
     need_virtual_time()

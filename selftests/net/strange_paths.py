@@ -272,7 +272,7 @@ class BpfRedirect(Strange):
 
 
 class BpfPeer(Strange):
-    """With bpf_redirect_peer() the packets of a reach b's namespace without passing a qdisc."""
+    """With bpf_redirect_peer() the packets of host "a" reach the namespace of host "b" without passing a qdisc."""
 
     records = False
 

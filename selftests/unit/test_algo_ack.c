@@ -137,7 +137,7 @@ TEST(measure_quiet__ends_without_reports)
 	assert_int_equal(a.L[1].quiet, 0);
 }
 
-/* In slow start a quiet link counts with its lowest u' at once, so slow start alone limits W. */
+/* In slow start the first quiet report sets u' to its minimum, so only slow start limits W. */
 TEST(measure_quiet__slow_start_doubles)
 {
 	u64 before;

@@ -103,7 +103,9 @@ TEST(phase_quiet__addressed_hops)
 		{ 6, 1, 3, 0x10, false, 0x28 }, { 6, 2, 2, 0, false, 0x30 },
 		{ 15, 7, 2, 0, false, 0x4000 }, { 15, 0, 4, 0, false, 0x7fff },
 		{ 0, 0, 3, 0, false, 0 },
-		/* No switch writes these: a hop before the phase, no free slot without records. */
+		/* No switch writes these: a record of a hop before the phase, a full request
+		 * without records. In the last two cases the phase begins after the last hop.
+		 */
 		{ 6, 1, 3, 0x01, false, 0x38 }, { 6, 1, 3, 0x03, true, 0 }, { 6, 0, 3, 0, true, 0 },
 		{ 15, 7, 4, 0, false, 0 }, { 2, 1, 3, 0, false, 0 },
 	};

@@ -9,7 +9,8 @@
 set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# One TX queue and byte queue limits; a TX queue for each CPU; no limits before 6.10.
+# e1000e has one TX queue, with byte queue limits; vmxnet3 has a TX queue for each CPU; virtio-net has
+# no byte queue limits before 6.10.
 DRIVERS=(e1000e vmxnet3 virtio-net-pci)
 QUEUES=2
 

@@ -209,7 +209,7 @@ enum hpcc_marking {
  * enum hpcc_qlen - qlen in the records of a class (TCA_HPCC_CLASS64)
  * @HPCC_QLEN_CLASS: time that the class needs for its own queue
  * @HPCC_QLEN_PORT: time that the link needs for the queues of the whole port
- * @HPCC_QLEN_SOJOURN: time that the packet waited, less the longest pause of the class
+ * @HPCC_QLEN_SOJOURN: time that the packet waited, less the longest wait of the class
  */
 enum hpcc_qlen {
 	HPCC_QLEN_CLASS,
@@ -279,7 +279,7 @@ enum {
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
  * @marked: packets that the port marked CE
- * @resyncs: number of times that the virtual clock skipped lost time after a late timer
+ * @resyncs: packets that started so late that the virtual clock skipped a part of the delay
  * @bandwidth: B in telemetry, bytes/s
  * @qlen_bytes: current queue, link overhead included, without packets that TCA_HPCC_DELAY delays
  * @qlen_max_bytes: largest queue after the departure of a packet

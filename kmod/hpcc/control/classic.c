@@ -124,9 +124,9 @@ static bool __cold hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow
 	return true;
 }
 
-/* Classic's ssthresh after telemetry has stopped. Nothing shows a capacity below W, so it is cwnd.
- * But in slow start W does not show the capacity of the path yet: continue slow start, after an RTO
- * up to half of the previous W.
+/* Classic's ssthresh after telemetry has stopped. Usually it is cwnd: no measurement shows that the
+ * capacity of the path is below W. During slow start W may still be far below the capacity of the
+ * path. Then classic continues slow start, after an RTO up to half of the previous W.
  */
 static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {

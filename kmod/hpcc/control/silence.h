@@ -17,7 +17,9 @@ enum hpcc_records {
 	HPCC_RECORDS_SILENCE,	/* no usable record arrived, and usable telemetry has stopped */
 };
 
-/* Telemetry has stopped if more than this many requests and ACKs brought no usable record. */
+/* Telemetry can have stopped only after more than this number of ACKs without a usable record,
+ * while more than this number of requests left.
+ */
 #define HPCC_SILENT_ACKS	8
 
 /* Count an ACK of new data without a usable record. Return: whether silence is possible now. */

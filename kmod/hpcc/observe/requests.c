@@ -154,7 +154,9 @@ static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
 	return !attr || nla_get_u16(attr) == ntohs(port);
 }
 
-/* Each of these is constant while a connection lasts, or a single word. */
+/* The caller does not hold the socket lock. So each value that this function compares is constant
+ * while the connection lasts, or is a single word.
+ */
 static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
 {
 	struct hpcc_tuple t;

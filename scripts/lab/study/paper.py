@@ -269,9 +269,9 @@ def port_tables(grid, found):
     lines = title("Ports and losses")
     lines += prose("The tables describe the switch ports that send data, over all seeds. Utilization is the mean "
                    "and the maximum of the ports. The queue is the number of bytes that a departing packet leaves "
-                   "behind; the tables show its percentiles over all departures and ports. Marks, drops, "
-                   "retransmissions, timeouts, unfinished flows, and hpcc connections that ran the classic "
-                   "response are sums.")
+                   "behind; the tables show its percentiles over all departures and ports. These columns are sums "
+                   "over all seeds: marks, drops, retransmissions, timeouts, unfinished flows, and hpcc "
+                   "connections that ran the classic response.")
     head = ["variant", "ports", "util. mean", "highest", *(f"queue p{p}" for p in PERCENTILES), "max",
             "marks", "drops", "retrans", "RTOs", "unfinished", "classic"]
     for work, load in _pairs(grid):
@@ -534,7 +534,7 @@ def about(grid, found, failed):
         *prose("A percentile covers the flows of all seeds. The number after ± is half of the 95 % confidence "
                "interval of the mean of the percentiles of each seed (Student's t). \"–\" means that there are "
                f"fewer flows than the percentile needs ({', '.join(f'p{p}: {n}' for p, n in FLOWS_MIN.items())}). "
-               "A value without ± means that a seed has fewer flows than that."),
+               "A value has no ± if any seed has fewer flows than that."),
         *table(["variant", "congestion control", "settings"], _variant_rows(grid))]
 
 

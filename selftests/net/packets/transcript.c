@@ -85,7 +85,9 @@ static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 	}
 }
 
-/* Return a number of the host relative to its ISN, unless another host has the same ISN. */
+/* Return a sequence number of the host as it stands in the transcript: relative to the ISN, unless
+ * both hosts choose the same ISNs.
+ */
 static uint32_t relative(const struct maker *m, uint32_t number, uint32_t isn)
 {
 	return m->same_isns ? number : number - isn;
