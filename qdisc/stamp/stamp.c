@@ -28,8 +28,8 @@ void hpcc_offset_init_key(void)
 	get_random_bytes(&hpcc_offset_key, sizeof(hpcc_offset_key));
 }
 
-/* Offsets that a device, node, port and class add to their records. @cfg: its configuration, possibly
- * not active yet. @class: number of the class; 0: no class.
+/* Offsets that a device, node, port and class add to their records. @cfg: its configuration,
+ * possibly not active yet. @class: number of the class; 0: no class.
  */
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg, u8 class)
 {

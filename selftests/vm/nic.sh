@@ -10,7 +10,7 @@ set -euo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # e1000e has one TX queue, with byte queue limits; vmxnet3 has a TX queue for each CPU; virtio-net has
-# no byte queue limits before 6.10.
+# no byte queue limits before 6.11.
 DRIVERS=(e1000e vmxnet3 virtio-net-pci)
 QUEUES=2
 
