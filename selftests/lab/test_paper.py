@@ -365,7 +365,7 @@ class Workflow(unittest.TestCase):
         self.assertEqual(len(after), 3)
         kept = [path for path, when in before.items() if after[path] == when]
         self.assertTrue(1 <= len(kept) < 3, (before, after))
-        self.assertRegex(printed, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them are there already")
+        self.assertRegex(printed, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them have finished")
         self.assertRegex(printed, "hpcc-paper: failed: rare 30%, hpcc, seed 2: .*workload: 0 flows")
         self.assertRegex(text, r"rare +30% +hpcc +2 +``.*workload: 0 flows")
         self.assertIn("4, of which 1 failed", text)
