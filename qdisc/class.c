@@ -122,7 +122,7 @@ static void hpcc_class_window(const struct hpcc_sched *q, u64 now)
 	others_ns = hpcc_port_load(q->shared).busy_ns - q->busy.ns;
 	/* A window that long began before the class was idle: assume that the link was free. */
 	if (ns > hpcc_class_time_max)
-		ns = free_ns = 1;
+		free_ns = ns;
 	else
 		free_ns = ns - clamp_t(s64, others_ns - c->from_others_ns, 0, ns);
 	c->scale_q16 = clamp_t(u64, div64_u64(ns << 16, max(free_ns, 1ULL)), 1 << 16,

@@ -32,7 +32,7 @@ struct hop {
 	double		u;		/* u' of the last record */
 	uint64_t	qlen_ns;	/* queue in the last record */
 	uint64_t	age_us;		/* age of the last record */
-	uint64_t	held_us;	/* time as the bottleneck; 0: not the bottleneck, or only for a short time */
+	uint64_t	held_us;	/* time as the bottleneck; 0: a short time or none */
 	bool		known;		/* u, qlen_ns and age_us are known */
 	bool		quiet;		/* the queue is too short for records */
 	bool		named;		/* node, port and bps are known */

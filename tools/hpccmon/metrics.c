@@ -74,7 +74,7 @@ struct snapshot {
 	struct shown	*shown;			/* flows with their own series */
 	unsigned int	nr_shown;
 	unsigned int	max_shown;		/* maximum of nr_shown */
-	unsigned int	worst;			/* index in shown of the flow that the next better flow replaces */
+	unsigned int	worst;			/* index in shown: a better flow replaces it */
 };
 
 static bool is_classic(const struct flow *flow)

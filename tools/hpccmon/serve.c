@@ -187,7 +187,7 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	if (strcmp(url, "/metrics"))
 		return refuse(connection, MHD_HTTP_NOT_FOUND, "not found: the only path is /metrics\n");
 	if (strcmp(method, MHD_HTTP_METHOD_GET))
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "the only method is GET\n");
+		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "use GET\n");
 	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(server));
 }
 

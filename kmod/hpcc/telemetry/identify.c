@@ -130,8 +130,8 @@ void __cold hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, con
 /* A netlink request applies for this many seconds. */
 #define HPCC_PATHS_ASK_S	10
 
-static noinline void __cold hpcc_paths_each(struct hpcc_net *hn,
-				     void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
+static noinline void __cold
+hpcc_paths_each(struct hpcc_net *hn, void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
 {
 	struct hpcc_flow *flow;
 	unsigned long id = 0;
