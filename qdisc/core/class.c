@@ -200,7 +200,8 @@ int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc
 	if (cfg->class < HPCC_RATE_MIN)
 		return hpcc_reject(extack, attr, -ERANGE, "class: 1 kbit/s or more, or 0 for none");
 	if (sch->parent == TC_H_ROOT || cfg->rate || cfg->delay_ns)
-		return hpcc_reject(extack, attr ?: tb[TCA_HPCC_RATE64] ?: tb[TCA_HPCC_DELAY], -EINVAL,
+		return hpcc_reject(extack,
+				   attr ?: tb[TCA_HPCC_RATE64] ?: tb[TCA_HPCC_DELAY], -EINVAL,
 				   "class: needs a classful parent, and neither rate nor delay");
 	if (cfg->class == q->cfg.class && cfg->bandwidth == q->cfg.bandwidth &&
 	    cfg->node == q->cfg.node && cfg->port == q->cfg.port)

@@ -185,7 +185,7 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	if (!is_our_name(server->export, connection))
 		return refuse(connection, MHD_HTTP_FORBIDDEN, "unknown Host: see --host\n");
 	if (strcmp(url, "/metrics"))
-		return refuse(connection, MHD_HTTP_NOT_FOUND, "not found: the only path is /metrics\n");
+		return refuse(connection, MHD_HTTP_NOT_FOUND, "the only path is /metrics\n");
 	if (strcmp(method, MHD_HTTP_METHOD_GET))
 		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "use GET\n");
 	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(server));
