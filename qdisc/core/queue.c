@@ -112,17 +112,23 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
-static void hpcc_spend(struct hpcc_sched *q, const struct sk_buff *skb, u64 start_ns,
-		       struct hpcc_clock time)
+/* noinline keeps the fast path of a port with one queue short. */
+static noinline void hpcc_spend_shared(struct hpcc_sched *q, const struct sk_buff *skb,
+				       u64 start_ns, struct hpcc_clock time, u64 ns)
+{
+	hpcc_port_add_busy(q->shared, ns);
+	if (q->class)
+		hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
+}
+
+static __always_inline void hpcc_spend(struct hpcc_sched *q, const struct sk_buff *skb,
+				       u64 start_ns, struct hpcc_clock time)
 {
 	u64 was_ns = q->busy.ns;
 
 	q->busy = hpcc_clock_add(q->busy, time);
-	if (likely(!q->shared))
-		return;
-	hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
-	if (unlikely(q->class))
-		hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
+	if (unlikely(q->shared))
+		hpcc_spend_shared(q, skb, start_ns, time, q->busy.ns - was_ns);
 }
 
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
