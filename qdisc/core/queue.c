@@ -112,13 +112,13 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
-/* noinline keeps the fast path of a port with one queue short. */
-static noinline void hpcc_spend_shared(struct hpcc_sched *q, const struct sk_buff *skb,
-				       u64 start_ns, struct hpcc_clock time, u64 ns)
+/* noinline keeps the fast path of queues that are no class short. */
+static noinline void hpcc_spend_class(struct hpcc_sched *q, const struct sk_buff *skb,
+				      u64 start_ns)
 {
-	hpcc_port_add_busy(q->shared, ns);
-	if (q->class)
-		hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
+	struct hpcc_clock time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
+
+	hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
 }
 
 static __always_inline void hpcc_spend(struct hpcc_sched *q, const struct sk_buff *skb,
@@ -127,8 +127,11 @@ static __always_inline void hpcc_spend(struct hpcc_sched *q, const struct sk_buf
 	u64 was_ns = q->busy.ns;
 
 	q->busy = hpcc_clock_add(q->busy, time);
-	if (unlikely(q->shared))
-		hpcc_spend_shared(q, skb, start_ns, time, q->busy.ns - was_ns);
+	if (unlikely(q->shared)) {
+		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
+		if (unlikely(q->class))
+			hpcc_spend_class(q, skb, start_ns);
+	}
 }
 
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
