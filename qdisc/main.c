@@ -303,7 +303,7 @@ static int hpcc_switch(struct Qdisc *sch, const struct hpcc_config *cfg, const s
 	err = hpcc_commit(sch, cfg, class);
 	if (err)
 		unused = class;
-	/* No packet uses it: the last one did so under the qdisc's lock. */
+	/* hpcc_commit() changed q->class under the qdisc's lock, so no packet uses the old one. */
 	if (unused != q->class)
 		hpcc_class_put(unused);
 	return err;

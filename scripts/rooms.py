@@ -4,10 +4,11 @@
 
 rooms.py includes|writes|names|circles [TREE]
 
+A room is a folder in the table ROOMS. An owner is a room, or a source file with the header of the same name.
+
 includes: a file includes only headers, and imports only modules, of its own room and of lower rooms. No
 two headers have the same name. No header of kmod/hpcc declares a function that a higher room defines.
-writes: only the owner of a field of struct hpcc_flow writes the field. An owner is a source file with the
-header of the same name, or a room.
+writes: only the owner of a field of struct hpcc_flow writes the field.
 names: only the rooms of carriers and the files in MAY_NAME name a carrier.
 circles: no two files of a folder use each other, directly or through other files. A file uses another file
 if it includes the header of that file or calls a function of that file. A source file and the header of

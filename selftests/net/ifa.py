@@ -68,7 +68,7 @@ def test_stacks_in():
         return [(GOOD, how) for how in hows]
 
     cases = {
-        "ifa_received": (*good({}), ((), {}), ((hop(1, lns=2), hop(2, speed=4)), {})),      # in the second no hop wrote
+        "ifa_received": (*good({}), ((), {}), ((hop(1, lns=2), hop(2, speed=4)), {})),      # The second stack is empty.
         # B is in no table, and has no code; the unit of the queue is unknown
         "ifa_unknown_link": (((hop(1), hop(3)), {}), ((hop(1), hop(2, speed=4, lns=2)), {})),
         # A hop may be missing at limit 0; the stack is longer than `most`.

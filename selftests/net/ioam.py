@@ -361,7 +361,7 @@ def test_mixed_in():
 
 
 def test_mixed_without_N():
-    """If a request has hops of both kinds, the receiver cannot determine the last hop, and reports no N."""
+    """With hops in an IOAM trace and in the TCP option, the receiver does not know which is last, and reports no N."""
     peer, link = receiver(caps=CAP_REPORT), Link()
     for with_trace, hops, echoed in (1, 0, True), (1, 1, False), (0, 1, False), (1, 0, True), (0, 1, True):
         peer.header = trace((node(1), node(2))) * with_trace

@@ -217,7 +217,7 @@ def shortly(every):
 
 
 def test_lies_of_a_busy_link():
-    """The receiver reports a slow port that drops packets as idle, and from time to time as overloaded."""
+    """A slow port drops packets. The receiver reports this port as idle, and from time to time as overloaded."""
     # A busy link excuses four windows of losses, and no more.
     for every in 15, 40:
         _, arrived = overload(f"2 of {every}", Liar(shortly(every), port=5001), "150kb", 10, 5)

@@ -601,7 +601,7 @@ def test_trial_of_one_segment():
         longest_s = send_little(client, server)
         timeouts = path.a.snmp("TcpExtTCPTimeouts") - timeouts
         expect(f"{name}: trials, RTOs", (len(path.change_packet.dropped), timeouts), (1, 0))
-        expect_in(f"{name}: s for the trial", longest_s, 0.1, PROBED_S)
+        expect_in(f"{name}: longest time of a segment, s", longest_s, 0.1, PROBED_S)
         expect(f"{name}: muted", path.a.counters()["muted"], 1)
 
 

@@ -171,7 +171,7 @@ def test_duplicate_of_a_stranger():
         for phase in 0, 1:
             records = [record(3 * phase + slot, 100 * turn, 1) for slot in (1, 2, 3)]
             peer.send(option(FORWARD, records, 5, 6, phase), bytes(1000))
-        # after the last ACK records are still pending
+        # After the last ACK, some records are not echoed yet.
         ack = peer.read_all(0.05)[-1]
         expect("ACK", (ack.ack, [opt.type for opt in ack.ours()]), (peer.seq, [ECHO]))
         peer.raw(ACK, peer.seq - (turn << 28), 0, payload=bytes(1))

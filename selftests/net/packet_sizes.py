@@ -54,7 +54,7 @@ def test_big_tcp():
 
 
 def test_offloads():
-    """Each MTU is tried with and without GRO, which merges no records, and with both kinds of checksums."""
+    """Try each MTU with and without GRO, which must not merge records, and with and without checksum offload."""
     for version, cc in itertools.product((4, 6), CCS):
         path = Routed(version, cc=cc, mtu=9000, sample=0)
         ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] * len(path.switches),

@@ -97,7 +97,7 @@ def test_counts_both_ways():
         print(f"# sample {sample}: {len(found)} reports of {len(segments)} segments: "
               f"{[found.count(n) for n in range(1, 5)]}")
         late = found[len(found) // 2:]
-        expect_in(f"sample {sample}: three reported, of {late}", late.count(3) / len(late), 0.9, 1)
+        expect_in(f"sample {sample}: share of reports with N = 3, in {late}", late.count(3) / len(late), 0.9, 1)
 
 
 class Receiver(Peer):

@@ -43,7 +43,7 @@ test_every_option()
 	      marking off
 }
 
-# A change of stamp keeps the value of above; above 0 and nostamp remove it.
+# The option "above" keeps its value if "stamp" changes; "above 0" or "nostamp" removes it.
 test_above()
 {
 	port limit 200kb stamp above 20kb

@@ -78,8 +78,8 @@ def test_transfers():
         nbytes = min(max(mbps * 6250, 40 * mtu), max(600 * mtu, 1000000), 4000000)
         for ns in pair.c, pair.s:
             ns.tc(f"qdisc replace dev eth0 root handle 1: hpcc rate {mbps}mbit limit 10mb delay {delay}")
-            # No delay is close to start_rtt_ns: the kernel's RTT of the handshake would decide
-            # whether a flow starts at line rate.
+            # Keep start_rtt_ns far from the delay. Otherwise small differences in the RTT of the
+            # handshake would decide whether a flow starts at line rate.
             for name, value in {"host_mbps": mbps, "start_rtt_ns": 300000 if delay == "100us" else 200000, **knobs}.items():
                 ns.sysctl("net.hpcc." + name, value)
         case = mtu, mbps, delay

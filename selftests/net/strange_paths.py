@@ -184,7 +184,7 @@ class Queued(Strange):
 
 
 class Tee(Strange):
-    """Another namespace gets copies of what a sends, before our hook, and of what b receives."""
+    """Other namespaces get copies of packets: of those that a sends, before our hook, and of those that b receives."""
 
     def setup(self):
         self.onlookers = []
@@ -567,7 +567,7 @@ def end(children):
 
 
 def flips(case, version, seconds):
-    """Send data while two CPUs change the sockets of one end, on a before they connect. Return the bytes sent."""
+    """Send data while a program for each host changes the congestion control of its sockets. Return the bytes sent."""
     path = case(version)
     for ns in path.hosts:
         for dev in "left", "right", "vrf0":     # so that the hook runs for each segment, not for 40 segments

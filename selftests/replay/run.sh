@@ -66,7 +66,7 @@ rejections()
 	rejects "w_min above w_max" 'bad.csv:2: w_min is' '2s/w_min=[^ ]*/w_min=1e9/'
 	rejects "no line after the parameters" 'no line of column names' '3,$d'
 	rejects "column missing" 'bad.csv:3: column 5 is not h0_ts_ns' '3s/h0_ts_ns,//'
-	rejects "column of the end missing" 'bad.csv:3: column 12 is not last_' \
+	rejects "last column missing" 'bad.csv:3: column 12 is not last_' \
 		'3s/,last_update_seq//'
 	rejects "column too many" 'bad.csv:3: 13 columns, not 12' '3s/$/,more/'
 	rejects "columns of no hop" 'bad.csv:3: columns for 0 hops' '3s/h0/g0/g'

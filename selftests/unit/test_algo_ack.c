@@ -76,7 +76,9 @@ TEST(measure_quiet__marks_reduce)
 	assert_near(a.W_q16, 2.0L * before + p.W_ai_q16, 16 + before * 8e-6L);
 }
 
-/* A record ends the quiet time and is measured at once, with a rate of 1: the link has a queue. */
+/* The first record after the quiet time is measured at once, without an earlier record: the link
+ * has a queue, so its rate counts as 1.
+ */
 TEST(measure_quiet__first_record_measures)
 {
 	*s = next(&a, 1, 40 * T_NS, 0, T_NS / 4);

@@ -123,7 +123,7 @@ static int walk_built(void)
 	return walk(b.p, b.len, b.len);
 }
 
-/* Call @f with frames that have @s->slots slots at different offsets, most of them small. */
+/* Call @f with frames of @s->slots slots at different offsets. Most offsets are small. */
 static void for_all_nops(struct shape *s, void (*f)(const struct shape *s))
 {
 	for (s->nops = 0; s->nops + 4 + 8 * s->slots <= 40; s->nops += 1 + s->nops / 4) {

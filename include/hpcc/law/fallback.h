@@ -262,8 +262,8 @@ static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
 	return true;
 }
 
-/* Round trips of classic for a socket that leaves hpcc and returns. A socket that leaves after
- * losses without a busy link counts as one that fell back.
+/* Round trips of classic for a socket that leaves hpcc and returns. If the socket leaves after
+ * losses that no busy link explains, this number is that of a fallback.
  */
 static inline u32 hpcc_fallback_hold(const struct hpcc_fallback *f, u32 lost)
 {

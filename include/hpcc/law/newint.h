@@ -279,7 +279,7 @@ static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 	return r->updated || since >= HPCC_NEWINT_SAME_T * r->params.T;
 }
 
-/* Report W, in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE. */
+/* Report W. Return: W in units of W_init / HPCC_WINDOW_ONE, from 1 to HPCC_WINDOW_ONE. */
 static inline u32 hpcc_newint_report(struct hpcc_newint *r, u64 now)
 {
 	r->reported = now;

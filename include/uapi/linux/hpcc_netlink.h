@@ -20,7 +20,7 @@ enum {
 	HPCC_CMD_COUNTERS_GET,	/* dump the counters of the namespace */
 	HPCC_CMD_LINK_GET,	/* dump the table of links, HPCC_A_TABLE_* */
 	HPCC_CMD_LINK_SET,	/* add or change all links of a request, or none; CAP_NET_ADMIN */
-	HPCC_CMD_LINK_DEL,	/* delete all links of a request, or none; only node and port */
+	HPCC_CMD_LINK_DEL,	/* delete all links of a request, or none, by node and port */
 	HPCC_CMD_ROUTE_GET,	/* routes: as the three commands for links */
 	HPCC_CMD_ROUTE_SET,
 	HPCC_CMD_ROUTE_DEL,	/* only HPCC_A_ROUTE_PREFIX and HPCC_A_ROUTE_LEN */

@@ -42,7 +42,7 @@ u64 __cold hpcc_peek_rate(const struct hpcc_flow *flow)
  * @info: filled in
  * Context: without the socket lock. icsk_ca_priv may belong to another congestion control by now,
  * so the flow comes from the table.
- * Return: length of @info; 0: no requested extension is ours, or the connection did not agree.
+ * Return: length of @info; 0: no requested extension is ours, or the socket has no flow.
  */
 size_t __cold hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Module hpcc_netlink: requests that read or change the tables of a network namespace, for which
- * links.c and policy.c look up entries.
+ * Module hpcc_netlink: netlink requests that read or change the tables of a network namespace.
+ * links.c and policy.c look up entries in these tables.
  *
  * A table is a sorted array. A request publishes a new array, or changes nothing. Readers hold only
  * the RCU read lock, and see all changes of a request or none. An entry takes no memory beyond its

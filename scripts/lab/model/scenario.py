@@ -307,7 +307,7 @@ def _tree_shape(topology):
                             f"{topology['hosts_per_tor']} have {topology['hosts']}")
     if not 2 <= topology["hosts"] <= HOSTS_MAX or switches > SWITCHES_MAX:
         raise ScenarioError(f"topology: {topology['hosts']} hosts and {switches} switches; a {kind} has 2 to "
-                            f"{HOSTS_MAX} and at most {SWITCHES_MAX}")
+                            f"{HOSTS_MAX} hosts and at most {SWITCHES_MAX} switches")
 
 
 def _host_list(text, hosts, where):

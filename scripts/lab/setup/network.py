@@ -295,7 +295,7 @@ class Network:
         return text
 
     def _late(self):
-        """netem's table of delays: one jitter for a few packets, 0 for all others.
+        """netem's table of delays: a few packets get the jitter as an additional delay, all others get none.
 
         With the option "reorder" the other packets would bypass the child qdisc.
         """

@@ -401,8 +401,8 @@ METHODS = (
     "all others.",
     "Connections: each flow of the authors has a new connection, which starts with a window of one BDP. With "
     "workload.connect = pool a flow of ours may reuse an earlier connection and its window.",
-    "Points: each point stands for one decile of the flow sizes, and covers the 5 % of the flows with sizes at or "
-    "just below it. A value below 1 counts as 1. We read the values of the authors from their plots, with an error "
+    "Points: each point stands for one decile (10 %, 20 %, ...) of the flow sizes. Its value is that of 5 % of the "
+    "flows: those with this size or sizes just below it. A value below 1 counts as 1. We read the values of the authors from their plots, with an error "
     "of at most 0.5 %.",
 )
 

@@ -65,8 +65,8 @@ static uint32_t payload_len(struct maker *m, const struct draft *d)
 	struct rng *rng = &m->rng;
 	uint32_t what;
 
-	/* A segment for a live connection with a valid checksum repeats acknowledged bytes, see
-	 * make_tcp(): only the connection itself sends new data.
+	/* In a segment for a live connection with a valid checksum, the payload takes the place of
+	 * acknowledged bytes (make_tcp()): only the connection itself sends new data.
 	 */
 	if (d->flow && !d->wrong_sum)
 		return d->flow->una && percent(rng, 20) ? 1 + below(rng, 200) : 0;
