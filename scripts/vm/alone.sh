@@ -4,8 +4,8 @@
 # alone.sh TREE JOB DIR...: write an initramfs to standard output. It contains the
 # programs that tests of selftests/net call, all directories DIR, the job that run.sh
 # wrote to JOB, and the network modules of TREE (from kernel.sh). With this initramfs
-# the guest needs no file of the host while it runs. So each run reads files with the
-# same number of instructions, and does not depend on the load of the host.
+# the guest needs no file of the host while it runs. So the number of instructions
+# for reading files is equal in each run, and does not depend on the load of the host.
 set -euo pipefail
 
 PACKAGES='bash dash coreutils diffutils findutils grep sed mawk util-linux mount procps iproute2 kmod

@@ -53,7 +53,7 @@ class Case(unittests.Case):
 class Guest(Case):
     """Root in a guest mounts the host's file system, and finds no files there."""
 
-    # Do not use fsconfig(), because hostfs of Linux 6.12 has another option for it.
+    # Use mount(2): with fsconfig(), hostfs of Linux 6.12 reads the directory from another option.
     HOST = "mkdir /tmp/host && LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs none /tmp/host -o / && cd /tmp/host && "
 
     def test_reads_nothing(self):

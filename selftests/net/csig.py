@@ -239,7 +239,10 @@ def test_not_ethernet_any_more():
 
 
 def test_captures():
-    """hpcc-carriers.lua reads captures/csig.pcap of unit/test_captures.c: the value of the third port is not worse."""
+    """hpcc-carriers.lua reads captures/csig.pcap of unit/test_captures.c.
+
+    The third port does not change the tag, because its own value is not worse than that in the tag.
+    """
     tags = ["csig.type", "csig.bucket", "csig.locator"]
     record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
     packets = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])

@@ -28,7 +28,10 @@ NO_HPCC = "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc"
 
 
 def test_unload():
-    """Without the module, hpccmon prints how to load it. The first test: other connections take minutes to end."""
+    """Without the module, hpccmon prints how to load it.
+
+    This test is the first, because the module cannot be unloaded until connections of other tests end, minutes later.
+    """
     program()
     ns = Netns()
     expect("unload", unload(ns, 100), True)

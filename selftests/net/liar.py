@@ -206,7 +206,8 @@ def test_lies_of_no_load():
 
 def shortly(every):
     """Return a lie: echoes report the link as idle, but two of `every` echoes report a queue of 4 T."""
-    # U excuses the losses of that round trip, and W is low only until the next record.
+    # An echo with the long queue explains the losses of its round trip by a busy link. W is low only until the next
+    # record.
     count = itertools.count(1)
 
     def lie(records):

@@ -221,7 +221,7 @@ def test_nameless_tags():
                      if opt.type == FORWARD for rec in opt.records if rec["hop"]}
             expect(f"tags of node {node}, identify {identify}", len(found), 1)
             tags[identify, node] = found.pop()
-    expect("tags with and without a name", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
+    expect("different tags of the four nodes, identify on", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
     # In one of 64 runs one of the four is equal by chance.
     expect_in("tags that do not change", sum(tags["on", node] == tags["off", node] for node in (1, 2, 3, 4)), 0, 1)
 

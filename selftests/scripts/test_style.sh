@@ -87,7 +87,7 @@ main()
 	ok "an include of a higher room, public" planted includes \
 		"include/hpcc/wire/clock.h: law/algo.h is in a higher room than wire" \
 		include/hpcc/wire/clock.h '#include <hpcc/law/algo.h>'
-	ok "an import of a higher room" planted includes \
+	ok "a Python import from a higher room" planted includes \
 		"scripts/lab/model/planted.py: show/page is in a higher room than model" \
 		scripts/lab/model/planted.py 'from ..show import page'
 	ok "a declaration of a function of a higher room" planted includes \

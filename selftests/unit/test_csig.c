@@ -231,7 +231,8 @@ TEST(take__refused)
 
 /*
  * Request u2 while there is no queue, u1 when u2 is full, and u2 again after the queue has
- * drained. A signal without a queue, or a u2 that is older than the queue, keeps the queue.
+ * drained. A u2 has no queue: the record keeps the queue of the last u1. This is also true for a u2
+ * below full load that was requested before that u1.
  */
 TEST(take__chooses)
 {

@@ -23,7 +23,7 @@
  * @owner: its module
  * @begin: let the receiver compute W of a new flow whose parameters are set
  * @follow_T: send changed parameters again; windows of older parameters are ignored from now on
- * @tick: start or stop sending parameters, if this is due; after an ACK's update of W
+ * @tick: start or stop sending parameters, if this is due; called after each ACK's update of W
  * @take: set W from the newest window. Return: whether there was a new window
  * @stop: let the sender compute W from now on
  * @silent: the receiver's reports of W have stopped: let the sender compute W

@@ -17,9 +17,9 @@ static const u32 hpcc_clocked_cwnd = 8;
 /* W_min = W_init / 1024. The simulator of the draft's authors uses 1/1000 of the line rate. */
 static const u32 hpcc_W_min_shift = 10;
 
-/* W_min is also at least one packet per 16 RTTs. A path may need four requests per round. With
- * fewer packets, records of a link would be more than 64 T apart and measure nothing, and W would
- * never grow.
+/* W_min is also at least one packet per 16 RTTs. A path may need four requests until each hop has
+ * written a record. With fewer packets, records of a link would be more than 64 T apart and measure
+ * nothing, and W would never grow.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
 
