@@ -181,8 +181,8 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  *
  * TCP computed the next departure time from R when the last packet left. With few packets per T
  * this causes a large delay in the control loop, and many flows with small windows would oscillate
- * together. A peer can reduce R often, and by a large factor. So the interval is at most the time of
- * two bursts at the new rate, also if @R_before / @R times its rest exceeds 64 bits. An interval
+ * together. A peer can reduce R often, and by a large factor. So the interval is at most the time
+ * of two bursts at the new rate, also if its rest times @R_before / @R exceeds 64 bits. An interval
  * from SO_MAX_PACING_RATE does not change.
  */
 void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before, u64 R)

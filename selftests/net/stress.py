@@ -239,7 +239,8 @@ def test_reloads():
             transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
 
     # Each time the kernel patches the code of netfilter's hooks, while the other CPU runs it: QEMU before 8.1
-    # may stop at the breakpoint that is there for a moment (testing.rst). With few rounds this is avoided.
+    # may stop at the breakpoint that is there for a moment (testing.rst). With few rounds, one process sends and
+    # changes in turn, so this cannot happen.
     expect_no_growth(at_once if ROUNDS or virtual_time() else in_turn, 2, rounds(5))
 
 

@@ -357,7 +357,7 @@ TEST(captures__int)
 	f.p[IP_AT + 1] = 0xc0;
 	add();			/* as it leaves the host */
 	for (u32 i = 0; i < 3; i++)
-		push(&hops[i % 2]);	/* the third switch may not write */
+		push(&hops[i % 2]);	/* the header has room for two hops, not for the third */
 	judge("int.pcap");
 }
 
@@ -377,7 +377,7 @@ TEST(captures__ifa)
 	wrap(1);
 	add();			/* as it leaves the host */
 	for (u32 i = 0; i < 3; i++)
-		push_ifa(&hops[i % 2]);	/* the third switch may not write */
+		push_ifa(&hops[i % 2]);	/* the header has room for two hops, not for the third */
 	judge("ifa.pcap");
 }
 

@@ -4,8 +4,8 @@
  *
  *	receiver	counts the flows that want N, separately for each device by which their
  *			packets arrive, when it echoes their requests; sends N in a REPORT beside an
- *			echo, once per T and when N changes. In receiver mode it computes W_ai from
- *			N itself
+ *			echo, once per T and when N changes. In receiver mode it also computes W_ai
+ *			from this N
  *	sender		with net.hpcc.n_flows = 0: sets W_ai = W_init (1 - eta) / N while the report
  *			is valid and the last hop has the largest u', else with HPCC_N_DEFAULT
  *

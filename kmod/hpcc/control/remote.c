@@ -38,7 +38,7 @@ struct hpcc_remote {
 	u64 wait_us;		/* minimum duration of HPCC_REMOTE_OFF */
 	u8 id;			/* id of @params */
 	u8 state;
-	bool due;		/* LOCAL_OUT must send @params; the hooks also write */
+	bool due;		/* LOCAL_OUT must send @params; the hooks also change this flag */
 	u8 tries;		/* how often LOCAL_OUT sent @params in this state; hooks write */
 };
 

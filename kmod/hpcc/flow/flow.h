@@ -212,7 +212,7 @@ struct hpcc_flow {
 	 * In classic: number of round trips.
 	 */
 	u8 silent_acks : 4;
-	u8 new_links : 4;	/* since a link was measured: ACKs with a link's first record, at most @hops */
+	u8 new_links : 4;	/* ACKs with a link's first record, since a measured one */
 	bool rx_window_new;	/* LOCAL_IN: a new W arrived from the receiver */
 	struct hpcc_burst burst;	/* limits of a TSO burst */
 	bool searching;		/* W is converging */

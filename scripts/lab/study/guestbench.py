@@ -485,8 +485,8 @@ def slab_kb():
 
 
 def reloads(args):
-    """Compare the smallest size of the slab in the second half of all reloads with that in the three
-    tenths before. The first two tenths fill caches of the kernel itself. The size varies by 8 KB."""
+    """Divide the reloads into ten parts. Compare the smallest slab size after parts 6 to 10 with that after parts
+    3 to 5. The first two parts fill caches of the kernel itself. The size varies by 8 KB."""
     found, part = [], max(args.reloads // 10, 1)
     for number in range(1, args.reloads + 1):
         unload_all()

@@ -55,7 +55,7 @@ def untouched_cases():
 
 
 def all_untouched(wire, cases):
-    """Frames must leave unchanged, and be counted under their reason."""
+    """Each frame must come out of the port unchanged, and be counted under its reason."""
     want = wire.stats()["unstamped"]
     for what, frame, reason in cases:
         want[reason] += 1
