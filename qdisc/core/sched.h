@@ -73,8 +73,8 @@ struct hpcc_load {
 /* Counters of one CPU for a port. The CPU adds to busy_ns and backlog_bytes with this_cpu_add(),
  * and all CPUs read them. The modules need a 64-bit kernel, so no value is torn.
  *
- * busy_ns wraps after 584 years. It must not wrap earlier, at 2^n ns: IOAM and IFA convert it to
- * bytes modulo 2^32. For most rates the bytes of 2^n ns are not a multiple of 2^32, so their
+ * busy_ns wraps after 584 years. It must not wrap earlier, at 2^n ns: some carriers convert it to
+ * bytes modulo 2^32. For most rates the bytes of 2^n ns are not a multiple of 2^32, so these
  * counters would jump.
  */
 struct hpcc_port_cpu {
