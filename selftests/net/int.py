@@ -404,9 +404,9 @@ def test_captures():
     hops = hop(1, 2, util=ONE // 2), hop(2, 1, 3000, 12500, ONE)
     want = [stack(hops[:0], 2), stack(hops[:1], 1), stack(hops, 0), stack(hops, 0, flags=4)]
     fields = ["tcp.payload", "tcp.checksum.status", "ipv6.tclass.dscp", "intmd.left", "intmd.exceeded", "intmd.mtu",
-              "intmd.node_id", "intmd.egress_port", "intmd.qlen", "intmd.egress_ts", "intmd.utilization",
-              "intmd.malformed"]
-    hop_fields = [["1", "2"], ["2", "1"], ["0", "12500"], ["1000", "3000"], ["0.5", "1"]]
+              "intmd.node_id", "intmd.egress_port", "intmd.queue_id", "intmd.qlen", "intmd.egress_ts",
+              "intmd.utilization", "intmd.malformed"]
+    hop_fields = [["1", "2"], ["2", "1"], ["0", "0"], ["0", "12500"], ["1000", "3000"], ["0.5", "1"]]
     packets = [list(packet.values()) for packet in tshark.capture("int", fields)]
     expect("packets", packets,
            [[[one.hex()], ["1"], [str(DSCP)], [str(max(2 - nr, 0))], [str(int(nr == 3))], ["0"],

@@ -7,7 +7,7 @@
 #define TS		0x0123456789abcdefULL
 
 static const struct hpcc_int_hop first = {
-	.node = 0x01234567, .port = 7, .qlen_bytes = 12500, .ts_ns = TS,
+	.node = 0x01234567, .port = 7, .queue = 9, .qlen_bytes = 12500, .ts_ns = TS,
 	.util = HPCC_INT_UTIL_ONE / 2,
 };
 
@@ -68,7 +68,7 @@ TEST(header__bytes)
 TEST(push__bytes)
 {
 	static const u8 expected[24] = {
-		0x01, 0x23, 0x45, 0x67, 0xff, 0xff, 0, 7, 0, 0, 0x30, 0xd4,
+		0x01, 0x23, 0x45, 0x67, 0xff, 0xff, 0, 7, 9, 0, 0x30, 0xd4,
 		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x20, 0, 0, 0,
 	};
 
@@ -85,7 +85,7 @@ TEST(push__bytes)
 TEST(push__other_instructions)
 {
 	static const u32 expected[19] = {
-		0x01234567, 0xffff0007, ~0U, 12500, ~0U, ~0U, TS >> 32, (u32)TS, ~0U, ~0U,
+		0x01234567, 0xffff0007, ~0U, 9 << 24 | 12500, ~0U, ~0U, TS >> 32, (u32)TS, ~0U, ~0U,
 		HPCC_INT_UTIL_ONE / 2, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U, ~0U,
 	};
 

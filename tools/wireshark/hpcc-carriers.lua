@@ -182,6 +182,7 @@ local n = {
 	hop = ProtoField.bytes("intmd.hop", "Metadata"),
 	node = ProtoField.uint32("intmd.node_id", "Node ID"),
 	port = ProtoField.uint16("intmd.egress_port", "Egress interface"),
+	queue_id = ProtoField.uint8("intmd.queue_id", "Queue ID"),
 	qlen = ProtoField.uint24("intmd.qlen", "Queue occupancy, bytes"),
 	ts = ProtoField.uint64("intmd.egress_ts", "Egress timestamp, ns"),
 	util = ProtoField.double("intmd.utilization", "Egress interface Tx utilization"),
@@ -203,6 +204,7 @@ local function int_hop(range, tree, nr)
 				   range(0, 4):uint(), range(6, 2):uint()))
 	hop:add(n.node, range(0, 4))
 	hop:add(n.port, range(6, 2))
+	hop:add(n.queue_id, range(8, 1))
 	hop:add(n.qlen, range(9, 3))
 	hop:add(n.ts, range(12, 8))
 	hop:add(n.util, range(20, 4), range(20, 4):uint() / 2 ^ 30)

@@ -87,6 +87,7 @@ struct hpcc_int_hop {
 	u32	qlen_bytes;	/* queue occupancy, 24 bits */
 	u64	ts_ns;		/* egress timestamp */
 	u32	util;		/* egress interface Tx utilization */
+	u8	queue;		/* queue ID of hpcc_int_push(): number of a class; 0: no class */
 };
 
 /* Words of metadata for the instructions. A reserved instruction takes one word. */
@@ -175,7 +176,7 @@ static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struc
 			put_unaligned_be16(hop->port, p + 2);
 			break;
 		case 3:
-			put_unaligned_be32(hop->qlen_bytes, p);
+			put_unaligned_be32((u32)hop->queue << 24 | hop->qlen_bytes, p);
 			break;
 		case 5:
 			put_unaligned_be64(hop->ts_ns, p);
