@@ -73,14 +73,15 @@ class Scenario(unittest.TestCase):
                         "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01, "knonect": -1,
-                           "above": 0, "respond": 0, "every": "999ns", "int_window": "999ns", "stamp": "ioam,itn"},
-                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon", "count": 0,
+                           "above": 0, "respond": 0, "every": "999ns", "int_window": "999ns", "stamp": "ioam,itn", "class_ports": 1},
+                 "class": {"name": "a b", "weight": 0, "priority": 9, "share": 1.1},
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "class": "", "start": "soon", "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
-                         "think": -1, "start": "x", "cc": "vegas"},
+                         "think": -1, "start": "x", "cc": "vegas", "class": 1},
                  "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
                  "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
-                              "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0},
+                              "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0, "class": []},
                  "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x", "ports": ["", 1], "pcap": []},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1, "reorder_delay": "x"},
                  "event": {"at": "-1us", "link": "s0", "down": False, "up": 1, "rate": "x"},
@@ -91,6 +92,7 @@ class Scenario(unittest.TestCase):
                 with self.subTest(key=f"{section}.{key}"):
                     if section in scenario.LISTS:
                         table = {"flow": self.FLOW[0], "rpc": self.RPC, "run": self.PROGRAM,
+                                 "class": {"name": "a", "weight": 1},
                                  "event": {"at": 0, "link": "h0-s0", "down": True}}[section]
                         self.refused([f"{section}.0.{key}"], **{section: [table | {key: value}]})
                     elif section:

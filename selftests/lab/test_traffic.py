@@ -160,11 +160,11 @@ class Plan(unittest.TestCase):
         flows = [{"from": "h0", "to": f"h{n}", "bytes": n} for n in range(1, 40)]
         shape = {"kind": "star", "hosts": 40}
         scene = scenario.build({"topology": shape, "flow": flows}, "test")
-        drawn = re.findall(r"(?m)^port \d+ s0 h(\d+) 1$", plan_of(scene))
+        drawn = re.findall(r"(?m)^port \d+ s0 h(\d+) 1 0$", plan_of(scene))
         self.assertEqual([int(n) for n in drawn], list(range(24, 40)))
         self.assertIn("series_flows 0", plan_of(scene))
         scene = scenario.build({"topology": shape, "flow": flows[:3], "measure": {"ports": ["s0-h7"]}}, "test")
-        self.assertEqual(re.findall(r"(?m)^port \d+ s0 (h\d+) 1$", plan_of(scene)), ["h7"])
+        self.assertEqual(re.findall(r"(?m)^port \d+ s0 (h\d+) 1 0$", plan_of(scene)), ["h7"])
         self.assertIn("series_flows 1", plan_of(scene))
 
 

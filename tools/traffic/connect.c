@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-traffic: connections. Before time zero we create a listener for each host and congestion
- * control. Accepted sockets inherit its options.
+ * hpcc-traffic: connections. Before time zero we create a listener for each host, congestion
+ * control and DSCP. Accepted sockets inherit its options.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -62,14 +62,18 @@ static socklen_t with_port(struct sockaddr_storage *ss, unsigned int ns, unsigne
 
 static int new_socket(unsigned int ns, unsigned int cc, int flags)
 {
-	int fd;
+	bool v6 = netns[ns].addr.ss_family == AF_INET6;
+	int fd, tos = ccs[cc].tos;
 
 	enter(ns);
 	fd = socket(netns[ns].addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, IPPROTO_TCP);
 	if (fd < 0)
 		die("socket: %s", strerror(errno));
-	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ccs[cc], strlen(ccs[cc])))
-		die("congestion control %s: %s", ccs[cc], strerror(errno));
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ccs[cc].name, strlen(ccs[cc].name)))
+		die("congestion control %s: %s", ccs[cc].name, strerror(errno));
+	if (ccs[cc].tos && (v6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos)) :
+				 setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos))))
+		die("DSCP %d: %s", tos >> 2, strerror(errno));
 	return fd;
 }
 

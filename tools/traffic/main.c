@@ -15,11 +15,12 @@
  *
  * The plan has one item per line. Times are in ns after time zero:
  *	ns NAME PATH [ADDRESS]			only hosts have an address
- *	port ID NS INTERFACE SERIES		SERIES 1: measure the port over time
+ *	port ID NS INTERFACE SERIES CLASSES	SERIES 1: measure the port over time; CLASSES:
+ *						number of its classes, or 0
  *	flow ID FROM TO BYTES START CC CONNECT	BYTES 0: endless; CONNECT: before (time
  *						zero), start, pool, or the ID of a flow
  *						whose connection this flow uses in the
- *						reverse direction
+ *						reverse direction; CC: NAME or NAME/DSCP
  *	rpc ID FROM TO REQUEST RESPONSE COUNT UNTIL THINK START CC
  *						COUNT, UNTIL 0: no limit
  *	run NS START STOP FILE COMMAND...	by sh; START "before": before time zero; STOP
@@ -31,8 +32,9 @@
  *					endless flows last until then
  *	verify|series_flows 0|1		series_flows: also measure flows over time
  *	pool N				connections for each pair of hosts
- * The egress of each port has an hpcc qdisc with the handle 10:. The ports of a namespace are on
- * consecutive lines, and flows are numbered from 0.
+ * The egress of each port has an hpcc qdisc with the handle 10:. The hpcc qdiscs of its classes
+ * have the handles 21:, 22: and so on. The ports of a namespace are on consecutive lines, and flows
+ * are numbered from 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -68,7 +70,7 @@ struct port *ports;
 struct flow *flows;
 struct rpc *rpcs;
 struct program *programs;
-char ccs[CC_MAX][16];
+struct cc ccs[CC_MAX];
 unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
 unsigned int nr_endless, nr_series, pool_size;
 uint64_t interval_ns, from_ns, until_ns, deadline_ns;

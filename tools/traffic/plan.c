@@ -18,6 +18,8 @@
 /* Size of the hash table: twice the maximum number of namespaces. */
 #define NETNS_MAX	8192
 
+#define DSCP_MAX	63
+
 static unsigned int netns_index(const char *name)
 {
 	const ENTRY *found = hsearch((ENTRY){ .key = (char *)name }, FIND);
@@ -83,7 +85,8 @@ static void parse_port(const char *line)
 
 	ports = grown(ports, nr_ports, sizeof(*ports));
 	p = &ports[nr_ports++];
-	if (sscanf(line, "port %u %31s %15s %d", &p->id, ns, p->ifname, &series) != 4)
+	if (sscanf(line, "port %u %31s %15s %d %u", &p->id, ns, p->ifname, &series,
+		   &p->classes) != 5 || p->classes > CLASSES_MAX)
 		die("plan: %s", line);
 	p->ns = netns_index(ns);
 	p->series = series;
@@ -94,16 +97,23 @@ static void parse_port(const char *line)
 		die("plan: ports of %s do not follow one another", ns);
 }
 
-static unsigned int cc_index(const char *name)
+/* NAME or NAME/DSCP */
+static unsigned int cc_index(const char *text)
 {
-	unsigned int i;
+	unsigned int i, dscp = 0;
+	struct cc *cc;
 
 	for (i = 0; i < nr_ccs; i++)
-		if (!strcmp(ccs[i], name))
+		if (!strcmp(ccs[i].text, text))
 			return i;
 	if (nr_ccs == CC_MAX)
 		die("plan: more than %d congestion controls", CC_MAX);
-	snprintf(ccs[nr_ccs], sizeof(ccs[0]), "%s", name);
+	cc = &ccs[nr_ccs];
+	snprintf(cc->text, sizeof(cc->text), "%s", text);
+	if (sscanf(text, "%15[^/]/%u", cc->name, &dscp) < 1 || dscp > DSCP_MAX)
+		die("plan: %s: a congestion control is NAME or NAME/DSCP, with a DSCP of 0 to %d",
+		    text, DSCP_MAX);
+	cc->tos = dscp << 2;
 	return nr_ccs++;
 }
 

@@ -11,12 +11,14 @@
 
 #include "traffic.h"
 
+/* The handle of a port is 10:. Those of its classes follow CLASS_HANDLE. */
 #define HPCC_HANDLE	0x00100000U
+#define CLASS_HANDLE	0x00200000U
 
 void open_ports(void)
 {
 	struct timeval patience = { .tv_sec = 5 };
-	int size = 8 << 20;	/* answers for 600 ports */
+	int size = 64 << 20;	/* answers for 600 ports with CLASSES_MAX classes each */
 	unsigned int i;
 
 	for (i = 0; i < nr_ports; i++) {
@@ -42,26 +44,34 @@ struct qdisc_request {
 	struct tcmsg	tc;
 };
 
-/* One datagram with a request for each port. The sequence number is the index of the port. Without
- * ECHO the kernel would notify other listeners, but would not answer us.
+/* Ask for the qdisc of a port, or of one of its classes. The sequence number is the index of the
+ * port. Without ECHO the kernel would notify other listeners, but would not answer us.
  */
+static void ask_qdisc(struct qdisc_request *req, unsigned int port, unsigned int handle)
+{
+	*req = (struct qdisc_request){
+		.nh.nlmsg_len = sizeof(*req),
+		.nh.nlmsg_type = RTM_GETQDISC,
+		.nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO,
+		.nh.nlmsg_seq = port,
+		.tc.tcm_family = AF_UNSPEC,
+		.tc.tcm_ifindex = ports[port].ifindex,
+		.tc.tcm_handle = handle,
+	};
+}
+
+/* One datagram with a request for each port. A port comes before its classes. */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
-	unsigned int first = netns[ns].first_port, i, n = 0;
-	struct qdisc_request req[netns[ns].nr_ports];
+	unsigned int first = netns[ns].first_port, i, class, n = 0;
+	struct qdisc_request req[netns[ns].nr_ports * (1 + CLASSES_MAX)];
 
-	memset(req, 0, sizeof(req));
 	for (i = first; i < first + netns[ns].nr_ports; i++) {
 		if (series_only && !ports[i].series)
 			continue;
-		req[n].nh.nlmsg_len = sizeof(req[n]);
-		req[n].nh.nlmsg_type = RTM_GETQDISC;
-		req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
-		req[n].nh.nlmsg_seq = i;
-		req[n].tc.tcm_family = AF_UNSPEC;
-		req[n].tc.tcm_ifindex = ports[i].ifindex;
-		req[n].tc.tcm_handle = HPCC_HANDLE;
-		n++;
+		ask_qdisc(&req[n++], i, HPCC_HANDLE);
+		for (class = 1; class <= ports[i].classes && !series_only; class++)
+			ask_qdisc(&req[n++], i, CLASS_HANDLE | class << 16);
 	}
 	if (n && send(netns[ns].netlink, req, n * sizeof(*req), 0) < 0)
 		die("netlink: %s", strerror(errno));
@@ -106,6 +116,23 @@ static void take_stats(const struct rtattr *app, int type, void *to, size_t size
 		memcpy(to, RTA_DATA(rta), size);
 }
 
+/* Add the counters of a class to those of its port: the classes mark, drop and stamp packets, and
+ * the qdisc of the port shapes them.
+ */
+static void take_class(const struct rtattr *app, struct tc_hpcc_xstats *port)
+{
+	struct tc_hpcc_xstats class = {};
+
+	take_stats(app, TCA_HPCC_XSTATS_PORT, &class, sizeof(class));
+	port->stamped += class.stamped;
+	port->drop_limit += class.drop_limit;
+	port->drop_limit_ect += class.drop_limit_ect;
+	port->drop_gso += class.drop_gso;
+	port->drop_knonect += class.drop_knonect;
+	port->marked += class.marked;
+	port->marked_kmax += class.marked_kmax;
+}
+
 static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
 {
 	const struct tcmsg *tc = NLMSG_DATA(nh);
@@ -115,15 +142,20 @@ static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
 	if (i >= nr_ports)
 		die("netlink: unexpected sequence number");
 	if (nh->nlmsg_type == NLMSG_ERROR)
-		die("no qdisc 10: on %s of %s", ports[i].ifname, netns[ports[i].ns].name);
+		die("no qdisc 10:, or no class, on %s of %s", ports[i].ifname,
+		    netns[ports[i].ns].name);
 	options = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_OPTIONS);
-	if (options)
+	if (options && tc->tcm_handle == HPCC_HANDLE)
 		take_options(options, &ports[i]);
 	stats = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_STATS2);
 	if (stats)
 		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);
 	if (!app)
 		die("no statistics of %s in %s", ports[i].ifname, netns[ports[i].ns].name);
+	if (tc->tcm_handle != HPCC_HANDLE) {
+		take_class(app, &readings[i].port);
+		return;
+	}
 	take_stats(app, TCA_HPCC_XSTATS_PORT, &readings[i].port, sizeof(readings[i].port));
 	take_stats(app, TCA_HPCC_XSTATS_HIST, readings[i].hist, sizeof(readings[i].hist));
 }

@@ -14,8 +14,10 @@
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
 
-/* Maximum number of congestion controls in a run. Each has its own listener on each host. */
-#define CC_MAX		8
+/* Maximum number of pairs of a congestion control and a DSCP in a run. Each has its own listener on
+ * each host.
+ */
+#define CC_MAX		64
 
 /* Connections from a host have source ports from SPORT_BASE on, below the range that Linux uses.
  * After the last source port, connections use the next listener of the peer, so that the four-tuple
@@ -25,6 +27,9 @@
 #define SPORTS		22768
 #define ROUNDS		8
 #define DPORT_BASE	5001
+
+/* Maximum number of classes of a port. */
+#define CLASSES_MAX	8
 
 struct netns {
 	char		name[32];
@@ -47,6 +52,7 @@ struct port {
 	char		ifname[IFNAMSIZ];
 	int		ifindex;
 	bool		series;
+	unsigned int	classes;	/* qdiscs of classes below the qdisc of the port */
 	bool		marking;
 	uint32_t	kmin;		/* effective thresholds, bytes */
 	uint32_t	kmax;
@@ -137,6 +143,13 @@ struct program {
 	int		status;
 };
 
+/* A congestion control, and the TOS field (IPv4) or traffic class (IPv6) of its packets. */
+struct cc {
+	char		text[16];	/* NAME or NAME/DSCP */
+	char		name[16];
+	int		tos;
+};
+
 struct reading {
 	struct tc_hpcc_xstats	port;
 	__u64			hist[HPCC_HIST_BUCKETS];
@@ -147,7 +160,7 @@ extern struct port *ports;
 extern struct flow *flows;
 extern struct rpc *rpcs;
 extern struct program *programs;
-extern char ccs[CC_MAX][16];
+extern struct cc ccs[CC_MAX];
 extern unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
 extern unsigned int nr_endless, nr_series, pool_size;
 extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;

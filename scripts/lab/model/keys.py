@@ -20,13 +20,19 @@ HOSTS_PER_TOR_MAX = 250
 HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
 PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
 FLOWS_MAX = 100000
+# Class N, counted from 0, has the DSCP N * CLASS_DSCP: CS0 to CS7. With class_ports its port number is the number of
+# the port in its switch plus N * CLASS_PORTS.
+CLASSES_MAX, CLASS_DSCP, CLASS_PORTS = 8, 8, 1000
+WEIGHT_MAX = 100
 # The index of a carrier is its value of net.hpcc.carrier and the number of its bit in HPCC_STAMP_*.
 CARRIERS = ("tcp", "ioam", "int", "ifa", "csig")
 # Combinations of carriers that a port can fill in; the index is the value of HPCC_STAMP_* minus 1.
 STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS[:4]) if bits >> i & 1) for bits in range(1, 16))
 RPCS_MAX = 1000
 # Sections that are lists of tables.
-LISTS = ("flow", "rpc", "run", "event")
+LISTS = ("class", "flow", "rpc", "run", "event")
+# Lists without traffic.
+PASSIVE_LISTS = ("class", "event")
 # net.hpcc.w_ai, in bytes.
 W_AI_MAX = 1 << 30
 # LDCP_IW_MAX_SEGS of kmod/ldcp/conn.h.
@@ -214,6 +220,20 @@ def _package(value):
     raise ValueError("the name of a Debian package")
 
 
+def _name(value):
+    if isinstance(value, str) and re.fullmatch("[A-Za-z0-9_-]{1,16}", value):
+        return value
+    raise ValueError("a name of 1 to 16 letters, digits, '-' and '_'")
+
+
+def _names(value):
+    """The name of a class, or a list of names."""
+    try:
+        return [_name(name) for name in (value if isinstance(value, list) and value else [value])]
+    except ValueError:
+        raise ValueError('the name of a [[class]], or a list of names such as ["gold", "bulk"]') from None
+
+
 def _stop(value):
     """Return the time at which the program is stopped, or "end"."""
     if value == "end":
@@ -310,12 +330,20 @@ KEYS = {
         "every": (_every, None),
         "int_window": (_every, None),
         "stamp": (_stamp, None),
+        "class_ports": (_boolean, None),
+    },
+    "class": {
+        "name": (_name, ...),
+        "weight": (_integer(1, WEIGHT_MAX), None),
+        "priority": (_integer(1, CLASSES_MAX), None),
+        "share": (_permille, None),
     },
     "flow": {
         "from": (_host, ...),
         "to": (_host, ...),
         "bytes": (_flow_bytes, ...),
         "cc": (_choice(*CC_NAMES), None),
+        "class": (_name, None),
         "start": (units.time, 0),
         "count": (_integer(1, FLOWS_MAX), 1),
         "spacing": (units.time, 0),
@@ -332,6 +360,7 @@ KEYS = {
         "think": (units.time, 0),
         "start": (units.time, 0),
         "cc": (_choice(*CC_NAMES), None),
+        "class": (_name, None),
     },
     "run": {
         "host": (_one_host, ...),
@@ -359,6 +388,7 @@ KEYS = {
         "incast": (_incast, None),
         "connect": (_choice("before", "start", "pool"), "before"),
         "pool": (_integer(1, 1000), None),
+        "class": (_names, None),
     },
     "measure": {
         "from": (units.time, 0),

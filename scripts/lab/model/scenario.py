@@ -15,9 +15,9 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import units, workload
+from . import classes, units, workload
 from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
-                   RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
+                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
 # K_max of a port for which the scenario gives none.
@@ -38,6 +38,7 @@ class Flow:
     start_ns: int
     cc: str
     connect: str = "before"     # "start", "pool", or the id of the flow in the other direction
+    class_name: str = None
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Rpc:
     think_ns: int
     start_ns: int
     cc: str
+    class_name: str = None
 
 
 @dataclass
@@ -84,6 +86,7 @@ class Scenario:
     measure: dict
     impair: dict
     links: dict = field(default_factory=dict)
+    classes: list = field(default_factory=list)
     flows: list = field(default_factory=list)
     rpcs: list = field(default_factory=list)
     runs: list = field(default_factory=list)
@@ -132,11 +135,15 @@ class Scenario:
             parts["workload"] = show_section(KEYS["workload"], self.workload | {"list": [
                 f"{flow.start_ns} {flow.src[1:]} {flow.dst[1:]} {flow.bytes}"
                 for flow in self.flows[-self.drawn:]]})
+        if self.classes:
+            parts["class"] = [show_section(KEYS["class"], {
+                "name": one.name, "weight": one.weight, "priority": one.priority,
+                "share": None if one.weight else one.share}) for one in self.classes]
         if self.rpcs:
             parts["rpc"] = [show_section(KEYS["rpc"], {
                 "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
                 "count": rpc.count or None, "until": rpc.until_ns or None, "think": rpc.think_ns,
-                "start": rpc.start_ns, "cc": rpc.cc}) for rpc in self.rpcs]
+                "start": rpc.start_ns, "cc": rpc.cc, "class": rpc.class_name}) for rpc in self.rpcs]
         if self.runs:
             parts["run"] = [show_section(KEYS["run"], {
                 "host": run.host, "command": run.command, "package": run.package,
@@ -154,7 +161,8 @@ class Scenario:
                 tables[-1]["reverse"] = flow.bytes or "endless"
                 continue
             tables.append({"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless",
-                           "cc": flow.cc, "start": f"{flow.start_ns}ns"})
+                           "cc": flow.cc, "start": f"{flow.start_ns}ns"}
+                          | ({"class": flow.class_name} if flow.class_name else {}))
         return tables
 
     def link_of(self, a, b):
@@ -190,7 +198,9 @@ def _check_tables(data):
 
 
 def _set(data, assignment):
-    """Apply one --set section.key=value; flow.key sets the key of all flows, flow.N.key sets the key of flow N."""
+    """Apply one --set section.key=value; flow.key sets the key of all flows, flow.N.key sets the key of flow N. class
+    sets all classes.
+    """
     match = re.fullmatch(r"([-A-Za-z_0-9.]+)=(.*)", assignment, re.S)
     if not match:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value")
@@ -204,11 +214,12 @@ def _set(data, assignment):
     tables = data.get(name, [])
     if name and not tables:
         raise ScenarioError(f"--set {short(assignment)}: there is no [[{name}]] table")
-    if not section and key not in KEYS[""]:
+    if not section and key not in (*KEYS[""], "class"):
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value, or one of "
                             + ", ".join(f"{name}=value" for name in KEYS[""]))
     if not section:
         data[key] = value
+        _check_tables(data)
     elif name and len(section) == 1:
         for table in tables:
             table[key] = value
@@ -322,9 +333,10 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
-def _expand(given, hosts, cc, seed):
+def _expand(given, hosts, cc, seed, known):
     """Turn [[flow]] tables into flows: for each source, as many flows as the key count gives. The seed determines the
-    random delay of each flow's start, which is at most the value of the key spread in the flow's table.
+    random delay of each flow's start, which is at most the value of the key spread in the flow's table. known: the
+    classes.
     """
     drawn = random.Random(seed)
     flows = []
@@ -335,15 +347,16 @@ def _expand(given, hosts, cc, seed):
         if len(sinks) != 1:
             raise ScenarioError(f"{where}.to = {shown(values['to'])}: has to be one host")
         start, dst, name = values["start"], sinks[0], values["cc"] or cc
+        chosen = classes.known(known, values["class"], f"{where}.class")
         for src in _host_list(values["from"], hosts, f"{where}.from"):
             if src == dst:
                 raise ScenarioError(f"{where}: from and to are both {src}")
             for _ in range(values["count"]):
                 begin = start + drawn.randrange(values["spread"] + 1)
-                flows.append(Flow(len(flows), src, dst, values["bytes"], begin, name))
+                flows.append(Flow(len(flows), src, dst, values["bytes"], begin, name, class_name=chosen))
                 if values["reverse"] != 0:
                     flows.append(Flow(len(flows), dst, src, values["reverse"], begin, name,
-                                      str(len(flows) - 1)))
+                                      str(len(flows) - 1), chosen))
                 start += values["spacing"]
         _check_number(flows)
     return flows
@@ -354,7 +367,7 @@ def _check_number(flows):
         raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
 
 
-def _expand_rpcs(given, hosts, cc):
+def _expand_rpcs(given, hosts, cc, known):
     rpcs = []
     for i, table in enumerate(given):
         where = f"rpc.{i}"
@@ -367,7 +380,8 @@ def _expand_rpcs(given, hosts, cc):
                 raise ScenarioError(f"{where}: from and to are both {src}")
             rpcs.append(Rpc(len(rpcs), src, dst, values["request"], values["response"],
                             values["count"] or 0, values["until"] or 0, values["think"],
-                            values["start"], values["cc"] or cc))
+                            values["start"], values["cc"] or cc,
+                            classes.known(known, values["class"], f"{where}.class")))
     if len(rpcs) > RPCS_MAX:
         raise ScenarioError(f"rpc: {len(rpcs)} connections; at most {RPCS_MAX} are possible")
     return rpcs
@@ -606,19 +620,22 @@ def _check_base_rtt(scenario):
 def _fill(scenario, data, wanted, seed, directory):
     """Add flows, RPCs, programs and events to a scenario."""
     hosts, cc = scenario.topology["hosts"], scenario.cc["name"]
-    if "workload" not in data and not any(data.get(key) for key in LISTS if key != "event"):
+    if "workload" not in data and not any(data.get(key) for key in LISTS if key not in PASSIVE_LISTS):
         raise ScenarioError("flow: the scenario needs at least one [[flow]] with from, to and bytes, or a "
                             "[workload], [[rpc]] or [[run]]")
-    scenario.flows = _expand(data.get("flow", []), hosts, cc, seed)
+    scenario.classes = classes.expand(data.get("class", []), classes.own_ports(scenario.qdisc, scenario.cc["carrier"]))
+    scenario.flows = _expand(data.get("flow", []), hosts, cc, seed, scenario.classes)
     if "workload" in data:
         found = _workload(wanted, Topology(scenario), seed, directory)
         scenario.drawn = len(found)
-        scenario.workload = {key: wanted[key] for key in ("connect", "pool")}
+        scenario.workload = {key: wanted[key] for key in ("connect", "pool", "class")}
+        names = [classes.known(scenario.classes, name, "workload.class") for name in wanted["class"] or [None]]
         given = len(scenario.flows)
-        scenario.flows += [Flow(given + i, f"h{src}", f"h{dst}", size, start_ns, cc, wanted["connect"])
+        scenario.flows += [Flow(given + i, f"h{src}", f"h{dst}", size, start_ns, cc, wanted["connect"],
+                                names[i % len(names)])
                            for i, (start_ns, src, dst, size) in enumerate(found)]
         _check_number(scenario.flows)
-    scenario.rpcs = _expand_rpcs(data.get("rpc", []), hosts, cc)
+    scenario.rpcs = _expand_rpcs(data.get("rpc", []), hosts, cc, scenario.classes)
     scenario.runs = _expand_runs(data.get("run", []), hosts)
     scenario.events = _expand_events(data.get("event", []), scenario)
 
@@ -657,6 +674,7 @@ def build(data, name, seed=1, directory="."):
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     _check_carrier(scenario)
+    classes.check(scenario)
     _check_base_rtt(scenario)
     return scenario
 

@@ -179,6 +179,7 @@ def _flow(flow, topology, records, early, late):
     alone_ns = topology.alone_ns(flow.src, flow.dst, flow.bytes) if flow.bytes else None
     return {
         "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes, "cc": flow.cc,
+        **({"class": flow.class_name} if flow.class_name else {}),
         "start_us": flow.start_ns / 1000,
         "fct_us": fct_ns / 1000 if fct_ns else None,
         "alone_us": alone_ns / 1000 if alone_ns else None,

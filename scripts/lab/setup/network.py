@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The network of a scenario as the plan of hpcc-network: nodes, links, addresses, forwarding,
-qdiscs. tools/network/ documents its lines. tc configures interfaces with netem, from batch files.
+qdiscs. tools/network/ documents its lines. tc configures netem and classes, from batch files.
 
 Hardware addresses, neighbours, forwarding entries and routes are static.
 """
@@ -32,6 +32,8 @@ CSIG_PUSH = 32
 # Arguments of tc for the values of STAMP.
 TC_STAMPS = {0: "nostamp", 1: "stamp", 16: "stamp csig", CSIG_PUSH: "stamp csig_push"} | \
     {bits: f"stamp {carriers}" for bits, carriers in enumerate(STAMPS[1:], 2)}
+# TOS field without ECN, in the syntax of flower.
+DSCP_MASK = "0xfc"
 # Links in one line of the plan.
 LINKS_OF_LINE = 100
 # Packets that a child qdisc may hold: the number of smallest packets that fill a buffer.
@@ -199,15 +201,20 @@ class Network:
     def _links(self):
         """Return the links for the link table of IOAM and INT receivers: node, port, bit/s."""
         topology = self.topology
-        found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
-                 for switch in topology.switches for index, port in enumerate(topology.peers[switch])]
+        found = [f"{self._number(switch)} {number} {topology.link_of(switch, port)['rate']}"
+                 for switch in topology.switches for index, port in enumerate(topology.peers[switch])
+                 for number in self._port_numbers(index)]
         if self.scenario.host["stamp"]:
             found += [f"{HOST_NODE + int(host[1:])} 0 {topology.access(host)['rate']}"
                       for host in topology.hosts]
         return found
 
+    def _port_numbers(self, index):
+        """The numbers of a switch port in telemetry: one, or one for each class."""
+        return list(dict.fromkeys(one.port(index + 1) for one in self.scenario.classes)) or [index + 1]
+
     def _qdiscs(self, node):
-        """Lines of the plan for the qdiscs of a node. Interfaces with netem get a batch for tc instead."""
+        """Lines of the plan for the qdiscs of a node. Netem, its child and classes are in a batch for tc instead."""
         if is_host(node):
             link = self.topology.access(node)
             link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
@@ -228,11 +235,17 @@ class Network:
                                 if self.scenario.qdisc[key])
                 more += "".join(f" {key} {self.scenario.cc[key]}" for key in ("csig_abw", "csig_time")
                                 if self.scenario.cc[key] and self.stamp & STAMP["csig"])
+            more += self._marking(link)
+            classes = self._class_batch(port, link, more, index + 1) if self.scenario.classes else ""
+            if classes:
+                more = "stamp 0"
             netem = self._netem(port)
             if netem:
                 self._netem_batch(node, port, netem, link, more)
             else:
-                lines.append(self._qdisc(f"{node} {port}", "root", link, more + self._marking(link)))
+                lines.append(self._qdisc(f"{node} {port}", "root", link, more))
+            if classes:
+                self._batch(node, classes)
             lines += self._child(f"{node} {port}", self.scenario.qdisc["queue"], link["buffer"])
         return lines
 
@@ -268,19 +281,53 @@ class Network:
         frame = self.scenario.link["mtu"] + ETHERNET_BYTES
         return [f"qdisc {where} 10:1 20: {CHILDREN[queue].format(frame=frame, buffer=buffer)}"]
 
+    def _batch(self, node, lines):
+        """Add lines to the batch of tc of a node."""
+        self.files[f"{node}.tc"] = self.files.get(f"{node}.tc", "") + lines
+
+    @staticmethod
+    def _for_tc(options):
+        """Convert options of hpcc from the syntax of the plan to the syntax of tc."""
+        options = re.sub(r"\bstamp (\d+)", lambda match: TC_STAMPS[int(match[1])], options)
+        options = re.sub(r"\bpmax (\d+)", lambda match: f"pmax {int(match[1]) / 10**6:g}", options)
+        return options.replace("marking 1", "marking ldcp")
+
     def _netem_batch(self, node, port, netem, link, more):
         """Add hpcc as the child of netem, in the syntax of tc, with bytes and nanoseconds."""
         if " delay " in netem:
             link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
-        more = re.sub(r"\bstamp (\d+)", lambda match: TC_STAMPS[int(match[1])], more)
-        marking = self._marking(link).replace("marking 1", "marking ldcp")
-        if link["pmax"] is not None:
-            marking = marking.replace(f"pmax {round(link['pmax'] * 10**6)}", f"pmax {link['pmax']:g}")
-        self.files[f"{node}.tc"] = self.files.get(f"{node}.tc", "") + (
-            f"qdisc add dev {port} root handle 1: netem limit {NETEM_LIMIT}{netem}\n"
-            f"qdisc add dev {port} parent 1:1 handle 10: hpcc rate {link['rate']}bit "
-            f"limit {link['buffer']}b overhead {link['overhead']} delay {link['delay']}ns "
-            f"{more}{marking}\n")
+        self._batch(node, f"qdisc add dev {port} root handle 1: netem limit {NETEM_LIMIT}{netem}\n"
+                          f"qdisc add dev {port} parent 1:1 handle 10: hpcc rate {link['rate']}bit "
+                          f"limit {link['buffer']}b overhead {link['overhead']} delay {link['delay']}ns "
+                          f"{self._for_tc(more)}\n")
+
+    def _class_batch(self, port, link, more, number):
+        """Return the lines for tc that replace the queue of hpcc by classes. The link's hpcc, 10:, shapes; below it
+        are drr or prio, 20:, and one hpcc for each class, 21:, 22: and so on, which writes telemetry. number: number
+        of the port.
+        """
+        classes, frame = self.scenario.classes, self.scenario.link["mtu"] + ETHERNET_BYTES
+        order = sorted(classes, key=lambda one: one.priority or 0)
+        class_ids = {one.number: f"20:{order.index(one) + 1}" for one in classes}
+        lightest = min(one.weight or 1 for one in classes)
+        if classes[0].weight:
+            lines = ["qdisc add dev {port} parent 10:1 handle 20: drr"]
+            lines += [f"class add dev {{port}} parent 20: classid {class_ids[one.number]} drr "
+                      f"quantum {frame * one.weight // lightest}" for one in classes]
+        else:
+            bands = [str(order.index(classes[0]))] * 16
+            lines = [f"qdisc add dev {{port}} parent 10:1 handle 20: prio bands {max(len(classes), 2)} "
+                     f"priomap {' '.join(bands)}"]
+        lines += [f"qdisc add dev {{port}} parent {class_ids[one.number]} handle {0x21 + one.number:x}: hpcc "
+                  f"bandwidth {link['rate']}bit class {int(link['rate'] * one.share)}bit "
+                  f"limit {link['buffer']}b overhead {link['overhead']} "
+                  + re.sub(r"\bport \d+", f"port {one.port(number)}", self._for_tc(more)) for one in classes]
+        protocol = "ipv6" if self.scenario.ip == 6 else "ip"
+        lines += [f"filter add dev {{port}} parent 20: protocol {protocol} prio {one.number} flower "
+                  f"ip_tos {one.dscp << 2:#x}/{DSCP_MASK} classid {class_ids[one.number]}" for one in classes[1:]]
+        lines.append(f"filter add dev {{port}} parent 20: protocol all prio {len(classes)} matchall "
+                     f"classid {class_ids[0]}")
+        return "".join(f"{line}\n" for line in lines).format(port=port)
 
     def _netem(self, peer):
         """The impairments of a port. Data and ACKs are impaired at the last switch port of their path."""

@@ -83,18 +83,23 @@ class Traffic:
                              f"-w - > {FILES}/pcap/{name}.pcap")
         return lines
 
+    def _cc(self, one):
+        """The congestion control of a connection, and the DSCP of its class."""
+        dscp = next((known.dscp for known in self.scenario.classes if known.name == one.class_name), 0)
+        return f"{one.cc}/{dscp}" if dscp else one.cc
+
     def text(self):
         """The plan's lines."""
         scenario, topology = self.scenario, self.topology
         lines = [f"ns {node} /run/netns/{PREFIX}{node}"
                  + (f" {topology.address(node)}" if is_host(node) else "")
                  for node in topology.peers]
-        lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)}"
+        lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)} {len(scenario.classes)}"
                   for p in topology.ports]
-        lines += [f"flow {f.id} {f.src} {f.dst} {f.bytes or 0} {f.start_ns} {f.cc} {f.connect}"
+        lines += [f"flow {f.id} {f.src} {f.dst} {f.bytes or 0} {f.start_ns} {self._cc(f)} {f.connect}"
                   for f in scenario.flows]
         lines += [f"rpc {r.id} {r.src} {r.dst} {r.request} {r.response} {r.count} {r.until_ns} "
-                  f"{r.think_ns} {r.start_ns} {r.cc}" for r in scenario.rpcs]
+                  f"{r.think_ns} {r.start_ns} {self._cc(r)}" for r in scenario.rpcs]
         lines += self._programs()
         if scenario.workload.get("pool"):
             lines.append(f"pool {scenario.workload['pool']}")
