@@ -8,6 +8,7 @@ import unittest
 
 from lab.model import scenario, topology
 from lab.setup import plan
+from lab.study import sharing
 from lib import unittests
 from lib.scenarios import build, refused
 from lib.unittests import LAB
@@ -141,6 +142,34 @@ class Plans(unittest.TestCase):
         for wrong in "class=1", "class=[1]":
             with self.assertRaisesRegex(scenario.ScenarioError, r"class: has to be tables, \[\[class\]\]"):
                 scenario.load_data({"flow": [dict(FLOW)]}, "test", [wrong, "class.weight=7"])
+
+
+class Ideal(unittest.TestCase):
+    """The model of ports that hpcc-paper compares classes with."""
+
+    @staticmethod
+    def slowdowns(weights, by_class, *flows):
+        """Return the slowdowns of flows, given as (start in us, bytes, class), to one host. 1448 bytes take 1 us."""
+        result = {"settings": {"ip": 4, "link": {"mtu": 1500, "overhead": 24}, "topology": {"kind": "star"},
+                               "class": [{"name": name, "weight": weight} for name, weight in weights.items()]},
+                  "ports": [{"peer": "h1", "rate_bps": 1538 * 8 * 10**6}],
+                  "flows": [{"id": i, "to": "h1", "start_us": start, "bytes": size, "class": name,
+                             "alone_us": size / 1448} for i, (start, size, name) in enumerate(flows)]}
+        return [round(one, 3) for one in sharing.slowdowns(result, by_class)] if sharing.has_model(result) else None
+
+    def test_sharing(self):
+        flows = (0, 14480, "a"), (0, 14480, "b"), (0, 14480, "b")
+        even = {"a": 1, "b": 1}
+        self.assertEqual(self.slowdowns(even, False, *flows), [3, 3, 3])
+        self.assertEqual(self.slowdowns(even, True, *flows), [2, 3, 3])
+        self.assertEqual(self.slowdowns({"a": 2, "b": 1}, True, *flows), [1.5, 3, 3])
+        # The second flow begins after 5 of 10 us of the first, and both then need 10 us for 5 us of data.
+        self.assertEqual(self.slowdowns(even, True, (0, 14480, "a"), (5, 7240, "b"), (50, 1448, "a")), [1.5, 2, 1])
+
+    def test_no_model(self):
+        self.assertIsNone(self.slowdowns({"a": 1}, True, (0, 1448, "a")))
+        self.assertIsNone(self.slowdowns({"a": 1, "b": None}, True, (0, 1448, "a")))
+        self.assertIsNone(self.slowdowns({"a": 1, "b": 1}, True, (0, 1448, None)))
 
 
 class Runs(unittests.SharedCase):

@@ -108,6 +108,12 @@ class Grid(unittest.TestCase):
         self.assertEqual(["qdisc.pmax" in command for command in commands], [True, False])
         self.assertEqual(["--kernel-version 6.1" in command for command in commands], [True, False])
 
+    def test_classes(self):
+        """A grid with [[class]] needs another kernel, which is built before the first run."""
+        for more, classful in ("", False), ("set = ['class=[{name=\"a\", weight=1}]']\n", True):
+            with open_grid(GRID.replace('set = ["qdisc.kmin=20KB", "qdisc.kmax=20KB"]\n', more)) as found:
+                self.assertEqual(found.classful(), classful)
+
     def test_refused(self):
         for old, new, why in (
                 ("seeds = 2", "seeds = 0", "seeds = 0: has to be a number of seeds from 1"),
@@ -127,6 +133,8 @@ class Grid(unittest.TestCase):
                 ("seeds = 2", "kernel = 6.1", "kernel = 6.1: has to be a version"),
                 ("seeds = 2", "memory = 1", "memory = 1: has to be a size from 100MB"),
                 ("seeds = 2", "sets = 2", "sets: unknown key; allowed: scenario, .*[[]{2}variant"),
+                ('workloads = ["own"]', 'base = "queue"', "dctcp-20KB: base = 'queue': is not in .* hpcc, dctcp-20KB"),
+                ('workloads = ["own"]', "base = 1", "variant.1.base = 1: has to be a name"),
                 ("seeds = 2", "seeds =", "Invalid value")):
             with self.subTest(new):
                 self.assertIn(old, GRID)
@@ -234,6 +242,17 @@ class Results(unittest.TestCase):
     def test_ports(self):
         cells = self.line("hpcc", "hosts")
         self.assertEqual(cells[1:5] + cells[-6:], ["to", "hosts", "0.500", "0.500", "8", "10", "6", "2", "2", "0"])
+
+    def test_base(self):
+        """A variant with a base has a table of ratios. The slowdowns of seed 1 are 2 to 3, and 1.505 to 2.505."""
+        with open_grid(GRID.replace("seeds = 2", "seeds = 1").replace('name = "hpcc"', 'name = "hpcc"\nbase = "dctcp-20KB"')) \
+                as found:
+            cells = {(cell.workload, cell.variant): cell for cell in found.cells()}
+            text, _ = written(found, {cells["own", "hpcc"]: result(2), cells["own", "dctcp-20KB"]: result(1.505)})
+        part = text[text.index("Slowdown relative to another variant"):text.index("FCT slowdown by size")]
+        self.assertIn("6 of 6 values are above 1.1.", part)
+        self.assertEqual([line.split()[2:] for line in part.split("\n") if line.startswith("hpcc ")],
+                         [["1.25"] * 2, ["1.20"] * 2, ["1.20"] * 2])
 
     def test_published_values_beside_ours(self):
         with open_grid(GRID.replace('cdf = "own.csv"', 'cdf = "websearch"', 1).replace('"100us"', '"1ms"')

@@ -121,6 +121,7 @@ KEYS = {
         "cc": (keys.KEYS["cc"]["name"][0], ...),
         "set": (_SETTINGS, []),
         "common": (_boolean, True),
+        "base": (_name, None),
         "kernel": (_kernel, None),
         "workloads": (_list(_name, "names of workloads"), None),
         "loads": (_LOADS, None),
@@ -195,6 +196,12 @@ class Grid:
         """The kernel versions, without duplicates; None is the default of hpcc-lab."""
         return list(dict.fromkeys(variant["kernel"] or self.kernel for variant in self.variants.values()))
 
+    def classful(self):
+        """Whether a run has [[class]] tables, for which the guest needs another kernel."""
+        return "[[class]]" in self.scenario.read_text(encoding="utf-8") or any(
+            text.startswith("class=") for values in (*self.workloads.values(), *self.variants.values())
+            for text in (*self.settings, *values["set"]))
+
     def command(self, cell):
         """The command that runs a cell, in the directory of the grid."""
         variant = self.variants[cell.variant]
@@ -268,6 +275,9 @@ def build(data, path):
     for variant in variants.values():
         _check_part(variant, list(works), "workloads")
         _check_part(variant, top["loads"], "loads")
+        if variant["base"] not in (None, *variants):
+            raise ScenarioError(f"variant {variant['name']}: base = {variant['base']!r}: is not in the grid, which has "
+                                + ", ".join(variants))
     return Grid(path, (path.parent / top["scenario"]).resolve(), top["loads"], top["seeds"], top["set"],
                 top["kernel"], top["memory"], works, variants)
 

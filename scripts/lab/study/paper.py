@@ -21,7 +21,7 @@ from ..model import scenario as scenarios
 from ..model.topology import Topology
 from ..run import interval, results
 from ..show import draw, figures
-from . import published
+from . import published, sharing
 from .grid import TOP
 
 PERCENTILES = results.PERCENTILES
@@ -34,6 +34,8 @@ COMMIT = 12
 # "Where we lose" omits a slowdown of ours if it exceeds the slowdown of a peer by less than this factor, or by
 # less than the sum of both intervals.
 SAME = 1.02
+# Largest ratio of a slowdown to that of the variant's base that counts as equal.
+LIKE = 1.1
 # Maximum number of rows in the table "Where we lose".
 LOSSES = 25
 # Flows with more bytes than this are long.
@@ -86,7 +88,8 @@ class Runs:
     """The results of one workload, load and variant."""
 
     def __init__(self):
-        # For each seed three columns, sorted by size: bytes of the flows, slowdown, slowdown by the published method.
+        # For each seed five columns, sorted by size: bytes of the flows, slowdown, slowdown by the published method,
+        # slowdowns if all flows and if all classes shared each port ideally (NEVER if the model does not apply).
         self.seeds = []
         self.ports = defaultdict(Ports)
         self.sums = Counter()
@@ -96,11 +99,13 @@ class Runs:
     def add(self, result):
         """Add the results of a run (its results.json)."""
         back = _return_path(result)
+        ideal = [sharing.slowdowns(result, by_class) if sharing.has_model(result) else itertools.repeat(NEVER)
+                 for by_class in (False, True)]
         flows = sorted((flow["bytes"], flow["slowdown"],
-                        published.slowdown(flow, back(flow["from"], flow["to"])))
-                       if flow["slowdown"] else (flow["bytes"], NEVER, NEVER)
-                       for flow in result["flows"] if flow["bytes"])
-        self.seeds.append([array.array("d", column) for column in zip(*flows)] or [array.array("d")] * 3)
+                        published.slowdown(flow, back(flow["from"], flow["to"])), *both)
+                       if flow["slowdown"] else (flow["bytes"], NEVER, NEVER, *both)
+                       for flow, *both in zip(result["flows"], *ideal) if flow["bytes"])
+        self.seeds.append([array.array("d", column) for column in zip(*flows)] or [array.array("d")] * 5)
         for port in result["ports"]:
             if port["data"]:
                 self.ports[port["peer"].startswith("h")].add(port)
@@ -338,6 +343,8 @@ def losing_tables(grid, found):
     if name is None:
         return []
     lost, compared = losses(grid, found, name)
+    if not compared:
+        return []
     lines = title("Where we lose")
     lines += prose(f"The table lists classes of sizes and percentiles in which {name} is slower than another "
                    f"congestion control by more than {SAME - 1:.0%} and by more than the sum of both confidence "
@@ -349,6 +356,51 @@ def losing_tables(grid, found):
             for ratio, work, load, pair, percent, ours, peer, theirs in lost[:LOSSES]]
     head = ["workload", "load", "size", "", name, "best peer", "its slowdown", "ratio"]
     return lines + (table(head, rows) if rows else [])
+
+
+def _relative(name, percent, pairs):
+    """A row of base_tables(), and whether each value is above LIKE."""
+    ratios = [_ratio(*pair) if all(pair) else None for pair in pairs]
+    return [name, f"p{percent}", *(NONE if ratio is None else _times(ratio) for ratio in ratios)], \
+        [ratio > LIKE for ratio in ratios if ratio]
+
+
+def _ideal_rows(name, run, ends):
+    """Rows of base_tables() for ideal sharing, if the model applies to all flows."""
+    middle = run.value(0, math.inf, 50, 4)
+    if not middle or middle[0] == NEVER:
+        return []
+    return [_relative(f"{name}, ideal", percent, [[run.value(*pair, percent, column) for column in (4, 3)]
+                                                  for pair in ends])[0] for percent in PERCENTILES]
+
+
+def base_tables(grid, found):
+    """Slowdowns of the variants that have a base, relative to the base."""
+    if not any(values["base"] for values in grid.variants.values()):
+        return []
+    lines = title("Slowdown relative to another variant")
+    lines += prose("The tables show the slowdown of a variant divided by the slowdown of its base: " + ", ".join(
+        f"{name} / {values['base']}" for name, values in grid.variants.items() if values["base"])
+        + ". For a star whose flows are in classes with weights, the rows \"ideal\" contain the same ratio for a model of "
+        "the ports to hosts: in the base such a port always serves its flows at equal rates, and in the variant its "
+        "classes by weight, and the flows of a class at equal rates. So these rows show the part of the "
+        "difference that is due to the sharing by classes itself.")
+    for work, load in _pairs(grid):
+        runs = _part(grid, found, work, load)
+        ends = [*_classes(runs), (0, math.inf)]
+        rows, above = [], []
+        for name, run in runs.items():
+            base = runs.get(grid.variants[name]["base"])
+            for percent in PERCENTILES if base else ():
+                pairs = [(run.value(*pair, percent), base.value(*pair, percent)) for pair in ends]
+                row, worse = _relative(_label(grid, name, run), percent, pairs)
+                rows.append(row)
+                above += worse
+            rows += _ideal_rows(name, run, ends) if base else []
+        lines += title(f"Relative: {work}, {load:.0%}", "-")
+        lines += prose(f"{sum(above)} of {len(above)} values are above {LIKE}.")
+        lines += table(["variant", "", *(size_name(*pair) for pair in ends[:-1]), "all"], rows) if rows else []
+    return lines
 
 
 def long_tables(grid, found):
@@ -557,8 +609,8 @@ def text(grid, found, failed):
     head = ".. SPDX-License-Identifier: GPL-2.0"
     name = f"Results: {grid.name}"
     lines = [head, "", "=" * len(name), name, "=" * len(name), "", *about(grid, found, failed)]
-    for part in (failed_table(failed), losing_tables(grid, found), slowdown_tables(grid, found),
-                 long_tables(grid, found), port_tables(grid, found), comparison_tables(grid, found)):
+    for part in (failed_table(failed), losing_tables(grid, found), base_tables(grid, found),
+                 slowdown_tables(grid, found), long_tables(grid, found), port_tables(grid, found), comparison_tables(grid, found)):
         lines += part
     return "\n".join(lines).rstrip() + "\n"
 
