@@ -211,6 +211,7 @@ class Counters(dict):
 def _flow(attrs):
     return {"mode": "telemetry" if attrs["mode"] in ("telemetry", "ignoring") else "classic",
             "W": attrs["w"], "Wc": attrs["wc"], "U_permille": attrs["u"] * 1000 >> 24, "T_ns": attrs["t"], "R": attrs["r"],
+            "W_init": attrs["w-init"], "eta_permille": round(attrs["eta"] * 1000 / (1 << 24)),
             "hops": attrs["hops"], "probes": int("probes" in attrs), "receiver": int("receiver" in attrs),
             **{name: attrs[name] for name in ("laddr", "lport", "raddr", "rport")}}
 

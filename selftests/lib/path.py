@@ -33,12 +33,15 @@ def get_links(ns):
     return [tuple(one.values()) for part in ns.hpcc().dump("link-get") for one in part["link"]]
 
 
+ROUTE_VALUES = "where", "carrier", "base-rtt-ns", "eta-permille", "n-flows", "sample"
+
+
 def route(line):
-    """Return "PREFIX/LEN [WHERE CARRIER]" in the form of the netlink family; - leaves a value to the sysctl."""
+    """Return "PREFIX/LEN [WHERE CARRIER ...]" in the form of the netlink family; - leaves a value to the sysctl."""
     prefix, *values = line.split()
     addr, length = prefix.split("/")
     return {"prefix": socket.inet_pton(socket.AF_INET6 if ":" in addr else socket.AF_INET, addr), "len": int(length)} | \
-        {name: int(value) for name, value in zip(("where", "carrier"), values) if value != "-"}
+        {name: int(value) for name, value in zip(ROUTE_VALUES, values) if value != "-"}
 
 
 def set_routes(ns, *lines, how="set", **more):
@@ -46,8 +49,12 @@ def set_routes(ns, *lines, how="set", **more):
 
 
 def get_routes(ns):
-    return [f"{one['prefix']}/{one['len']} {one.get('where', '-')} {one.get('carrier', '-')}"
-            for part in ns.hpcc().dump("route-get") for one in part["route"]]
+    """Return a host's routes in the form of route(). The values after the carrier are left out if all of them are -."""
+    def text(one):
+        values = [str(one.get(name, "-")) for name in ROUTE_VALUES]
+        return " ".join([f"{one['prefix']}/{one['len']}", *(values if set(values[2:]) != {"-"} else values[:2])])
+
+    return [text(one) for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
 
 # Settings of a path that uses a carrier, for its ports and for both hosts.

@@ -631,7 +631,9 @@ def test_tables():
             ("link", "node 16777214 port 65534", "unit 65535 rate 10tbit", "rate 10tbit unit 65535"),
             ("route", "prefix 10.2.0.0/16", "where receiver", None), ("route", "prefix 10.2.7.1/32", "", None),
             ("route", "prefix 2001:db8::/32", "carrier 1 where 0", "where sender carrier ioam"),
-            ("route", "prefix 10.2.7.1/32", "carrier csig", None), ("route", "prefix 10.2.0.0/16", None, None)):
+            ("route", "prefix 10.2.7.1/32", "carrier csig", None), ("route", "prefix 10.2.0.0/16", None, None),
+            ("route", "prefix 10.3.0.0/16", "sample 0 n_flows 0 eta_permille 1000 base_rtt_ns 0",
+             "base_rtt_ns 0 eta_permille 1000 n_flows 0 sample 0"), ("route", "prefix 10.3.0.0/16", None, None)):
         if given is None:
             del want[table][key]
         else:
@@ -691,7 +693,11 @@ def test_wrong_entries():
              *[("route", f"prefix {bad}", f"prefix {bad}: it has to be ADDRESS/BITS") for bad in (
                  "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "fd00:::/3", "/8", "f" * 80, "::/-1")],
              ("route", "where x", "where x: use one of sender, receiver"), ("route", "where 2", "where 2: use one of sender, receiver"),
-             ("route", "carrier 5", "carrier 5: use one of tcp, ioam, int, ifa, csig")]
+             ("route", "carrier 5", "carrier 5: use one of tcp, ioam, int, ifa, csig"),
+             *[("route", f"base_rtt_ns {bad}", f"base_rtt_ns {bad}: it has to be 0, or from 1000 to 1000000000") for bad in ("1", "5us")],
+             ("route", "eta_permille 0", "eta_permille 0: it has to be from 1 to 1000"),
+             ("route", "n_flows 1000001", "n_flows 1000001: it has to be 0, or from 1 to 1000000"),
+             ("route", "sample 65", "sample 65: it has to be from 0 to 64")]
     for table, line, what in wrong:
         expect(line, run(ns, table, "set", "--", *line.split(), status=USAGE), f"hpccmon {table}: {what}\n")
         output = load_lines(ns, table, right[table], "# x", line, status=USAGE)

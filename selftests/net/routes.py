@@ -1,14 +1,15 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/netns/policy.c: which end computes W, and which carrier requests use, by the peer's address."""
+"""kmod/hpcc/netns/policy.c: which end computes W, the carrier of requests, T, eta, N and sample, by the peer's address."""
 
 import errno
+import time
 
 from lib.genl import Refused
 from lib.kernel import load, unload
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair, loaded_again, meet
-from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
+from lib.packet import CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, CAP_WINDOW, KIND, SYN, Sniffer, syn_option
 from lib.path import MBPS, Path, carrier_path, get_routes, route, set_routes
 from lib.tcp import pattern, transfer
 
@@ -71,6 +72,16 @@ def test_table():
     expect("replaced", get_routes(pair.c), ["::/1 1 1"])
     set_routes(pair.c, "::/1", how="del")
     expect("routes", get_routes(pair.c), [])
+    edges = ["10.1.0.0/16 - - 1000 1 1 0", "10.2.0.0/16 1 4 0 - 0 64", "10.3.0.0/16 - - 1000000000 1000 1000000 -",
+             "10.4.0.0/16 - - - - - 1"]
+    set_routes(pair.c, *edges)
+    expect("routes", get_routes(pair.c), edges)
+    set_routes(pair.c, replace=True)
+    # more than one message of a dump
+    many = [f"10.0.{i}.0/24 1 0 {1000 + i} {1 + i} {i} {i % 65}" for i in range(MAX)]
+    set_routes(pair.c, *reversed(many))
+    expect("routes", get_routes(pair.c), many)
+    set_routes(pair.c, replace=True)
     expect("another namespace", get_routes(pair.s), [])
 
 
@@ -87,6 +98,10 @@ def test_refused():
             ("bits of IPv6", errno.EINVAL, behind, route("fd00::1/64 1 1")), ("mapped", errno.EINVAL, behind, route("::ffff:0:0/95 1 1")),
             ("where", errno.ERANGE, out, route("11.0.0.0/8 2 1")), ("carrier", errno.ERANGE, out, route("11.0.0.0/8 1 5")),
             ("where of 32 bits", errno.ERANGE, out, route(f"11.0.0.0/8 {(1 << 32) - 1} 1")),
+            *[(f"T {T}", errno.ERANGE, "base_rtt_ns is 0, or 1000 to 1000000000", route(f"11.0.0.0/8 1 1 {T}")) for T in (1, 999)],
+            *[(bad, errno.ERANGE, out, route(f"11.0.0.0/8 - - {bad}")) for bad in (
+                "1000000001", f"{(1 << 32) - 1}", "- 0", "- 1001", f"- {(1 << 32) - 1}", "- - 1000001", f"- - {(1 << 32) - 1}",
+                "- - - 65", f"- - - {(1 << 32) - 1}")],
             ("5 bytes", errno.EINVAL, size, {"prefix": bytes(5), "len": 0}), ("no bytes", errno.EINVAL, size, {"prefix": b"", "len": 0}),
             ("no length", errno.EINVAL, lacks, {"prefix": bytes(4)}), ("no prefix", errno.EINVAL, lacks, {"len": 0}),
             ("twice", errno.EINVAL, "the request contains an entry twice", route("::ffff:11.1.0.0/112 0 0"))):
@@ -198,6 +213,54 @@ def test_who_computes():
     expect("routes change during the connection", used(path, "10.0.0.3", then=[
         lambda: set_routes(path.a, "10.0.0.3/32 0 -"), lambda: set_routes(path.b, "10.0.0.1/32 0 -")]), (1, 1))
     expect("routes changed before the connection", used(path, "10.0.0.3"), (0, 0))
+
+
+def test_law():
+    """T, eta and N of a connection are those of the route to the peer, and the sysctls apply to other peers."""
+    path = Path(host_mbps=MBPS, base_rtt_ns=200000)
+    path.b.ip("addr add 10.0.0.3/24 dev left")
+    for values, T_ns, eta in (("400000 - - -", 400000, 950), ("- 800 - -", 200000, 800), ("- - 0 -", 200000, 950),
+                              ("1000000 500 7 0", 1000000, 500)):
+        set_routes(path.a, f"10.0.0.3/32 - - {values}")
+        for to, T, permille in (OTHER[4], T_ns, eta), (path.addr[1], 200000, 950):
+            sniffer = Sniffer(path.a, "right")
+            listener = path.b.listen(to)
+            client, server = meet(path.a.socket(path.version), listener)
+            flow = path.a.flow(client)
+            expect(f"T, eta and W_init to {to} with {values}", (flow["T_ns"], flow["eta_permille"], flow["W_init"]),
+                   (T, permille, T * MBPS // 8000))
+            caps = CAPS[0] | (CAP_REPORT if to == OTHER[4] and values.split()[2] == "0" else 0)
+            syn = next(seg for seg in sniffer.segments() if seg.flags & SYN)
+            expect("SYN", syn.option(KIND), syn_option(caps=caps))
+            for sock in client, server, listener:
+                sock.close()
+
+
+def test_sample():
+    """Each segment to one prefix has a request, and few segments to another prefix have one."""
+    path = Path(host_mbps=MBPS, base_rtt_ns=200000)
+    path.b.ip("addr add 10.0.0.3/24 dev left")
+    set_routes(path.a, "10.0.0.3/32 - - - - - 0")
+    for to, low, high in (OTHER[4], 0.9, 1.1), (path.addr[1], 0.2, 0.7):
+        before = path.a.counters()
+        used(path, to)
+        moved = path.a.counters() - before
+        expect_in(f"requests in a segment to {to}", moved["forward_sent"] * 1448 / 1000000, low, high)
+
+
+def test_eta_of_both_ends():
+    """The sender's eta applies, whichever end computes W, and the receiver's route does not change it."""
+    for where in 0, 1:
+        path = Path(host_mbps=MBPS, base_rtt_ns=200000, where=where)
+        set_routes(path.a, "10.0.0.2/32 - - - 500")
+        set_routes(path.b, "10.0.0.1/32 - - - 900")
+        client, server = path.connect()
+        transfer((client, server, pattern(1000000)))
+        began, before = time.monotonic(), path.port(1)["bytes"]
+        transfer((client, server, pattern(3000000)))
+        share = (path.port(1)["bytes"] - before) * 8e-6 / (time.monotonic() - began) / MBPS
+        expect("receiver computes W", path.a.flow(client)["receiver"], where)
+        expect_in(f"share of the link with where {where}", share, 0.4, 0.55)
 
 
 def test_carrier():

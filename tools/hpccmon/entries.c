@@ -18,15 +18,15 @@
 
 /* Larger than all attributes of an entry, and larger than the headers of a request. */
 #define ENTRY_BYTES	128
-#define VALUES_MAX	4
-#define ATTRS_MAX	8
+#define VALUES_MAX	7
+#define ATTRS_MAX	16
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
 
 /* When the user must give a value: to delete an entry, to set an entry, or never. */
 enum need { KEY, NEEDED, OPTIONAL };
 
 /* A value of an entry. If bytes is 0, the value is a prefix; otherwise it is one of words, or a
- * number. A number of 8 bytes is in bit/s.
+ * number from min to max; zero: or 0. A number of 8 bytes is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -37,6 +37,7 @@ struct value {
 	uint64_t		min;
 	uint64_t		max;
 	const char *const	*words;
+	bool			zero;
 };
 
 /* get dumps the table, and the next two commands set and delete; nest is the attribute of an entry.
@@ -63,6 +64,11 @@ static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
 	{ "prefix", "prefix", HPCC_A_ROUTE_PREFIX, 0, KEY, 0, 0, NULL },
 	{ "where", "where", HPCC_A_ROUTE_WHERE, 4, OPTIONAL, 0, 1, where_words },
 	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
+	{ "base_rtt_ns", "base_rtt_ns", HPCC_A_ROUTE_BASE_RTT_NS, 4, OPTIONAL, 1000, 1000000000,
+	  NULL, true },
+	{ "eta_permille", "eta_permille", HPCC_A_ROUTE_ETA_PERMILLE, 4, OPTIONAL, 1, 1000, NULL },
+	{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OPTIONAL, 1, 1000000, NULL, true },
+	{ "sample", "sample", HPCC_A_ROUTE_SAMPLE, 4, OPTIONAL, 0, 64, NULL },
 } };
 
 /* The file and the line that we read, for error messages. */
@@ -85,8 +91,8 @@ static bool number_read(const struct value *value, const char *word, uint64_t *n
 		if (!strcasecmp(end, rate_units[i]) &&
 		    !__builtin_mul_overflow(*number, factor, number))
 			end += strlen(end);
-	return *word >= '0' && *word <= '9' && !errno && !*end && *number >= value->min &&
-	       *number <= value->max;
+	return *word >= '0' && *word <= '9' && !errno && !*end &&
+	       ((*number >= value->min && *number <= value->max) || (value->zero && !*number));
 }
 
 static bool put_prefix(struct nlmsghdr *nlh, const char *word)
@@ -161,8 +167,9 @@ static void wrong_value(const struct value *value, const char *word)
 	if (!value->bytes)
 		usage("%s%s %s: it has to be ADDRESS/BITS", place, value->name, word);
 	if (!value->words)
-		usage("%s%s %s: it has to be from %s to %s", place, value->name, word,
-		      number_text(value, value->min, low), number_text(value, value->max, high));
+		usage("%s%s %s: it has to be %sfrom %s to %s", place, value->name, word,
+		      value->zero ? "0, or " : "", number_text(value, value->min, low),
+		      number_text(value, value->max, high));
 	for (name = value->words; *name; name++)
 		strcat(strcat(known, *known ? ", " : ""), *name);
 	usage("%s%s %s: use one of %s", place, value->name, word, known);

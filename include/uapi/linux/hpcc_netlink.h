@@ -148,8 +148,13 @@ enum {
 	HPCC_A_ROUTE_UNSPEC,
 	HPCC_A_ROUTE_PREFIX,	/* binary, 4 or 16 bytes */
 	HPCC_A_ROUTE_LEN,	/* u32, bits of the prefix */
-	HPCC_A_ROUTE_WHERE,	/* u32, as net.hpcc.where; if absent, the sysctl applies */
-	HPCC_A_ROUTE_CARRIER,	/* u32, as net.hpcc.carrier; if absent, the sysctl applies */
+	/* u32, as the parameter of the same name in net.hpcc; if absent, that parameter applies */
+	HPCC_A_ROUTE_WHERE,
+	HPCC_A_ROUTE_CARRIER,
+	HPCC_A_ROUTE_BASE_RTT_NS,
+	HPCC_A_ROUTE_ETA_PERMILLE,
+	HPCC_A_ROUTE_N_FLOWS,
+	HPCC_A_ROUTE_SAMPLE,
 	__HPCC_A_ROUTE_MAX,
 };
 

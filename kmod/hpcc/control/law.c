@@ -11,7 +11,7 @@
 #include "control/receiver_ops.h"
 #include "control/window.h"
 #include "flow/notify.h"
-#include "netns/net.h"
+#include "netns/policy.h"
 #include "telemetry/mailbox.h"
 
 /* With one record per T, U is measured in the last T only, so W alternates around the fair window.
@@ -27,38 +27,37 @@ static u32 hpcc_settle(u32 settle, u32 sample)
 static void __cold hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
-	u32 base_rtt_ns = READ_ONCE(sysctls->base_rtt_ns);
+	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
 	u64 was_q16 = flow->params.W_ai_q16;
 	u64 W_init_q16, W_ai_q16, B_host;
-	u32 sample, rtt_ns, T_ns;
+	u32 rtt_ns, T_ns;
 
 	hpcc_window_changed(flow);
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
-	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
+	rtt_ns = hpcc_base_rtt_ns(sk, policy.base_rtt_ns);
 	T_ns = rtt_ns;
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
 	/* The minimum RTT is that of short segments: add the time of a full segment. */
-	if (!base_rtt_ns)
+	if (!policy.base_rtt_ns)
 		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
 			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	hpcc_loss_follow_T(tcp_sk(sk), flow, W_init_q16);
-	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
+	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - policy.eta_permille), 1000);
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
-			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, base_rtt_ns,
+			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, policy.base_rtt_ns,
 				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
-			 div_u64((u64)eta_permille << 24, 1000), READ_ONCE(sysctls->max_stage));
+			 div_u64((u64)policy.eta_permille << 24, 1000),
+			 READ_ONCE(sysctls->max_stage));
 	flow->params.W_ai_q16 = hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16),
-					   READ_ONCE(sysctls->n_flows), was_q16);
+					   policy.n_flows, was_q16);
 
 	hpcc_burst_follow_T(sk, flow, T_ns, B_host);
 	flow->unpaced = !READ_ONCE(sysctls->pace);
-	sample = READ_ONCE(sysctls->sample);
-	flow->settle = hpcc_settle(READ_ONCE(sysctls->settle), sample);
-	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
+	flow->settle = hpcc_settle(READ_ONCE(sysctls->settle), policy.sample);
+	WRITE_ONCE(flow->sample_ns, policy.sample ? T_ns / policy.sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
 	hpcc_receiver_follow_T(sk, flow);
 }

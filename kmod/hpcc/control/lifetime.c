@@ -55,7 +55,8 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
  * connection that returns, or whose handshake took too long, begins with slow start from TCP's
  * window.
  */
-static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
+static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold,
+			    u32 base_rtt_ns)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 
@@ -63,7 +64,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 	hpcc_law_begin(sk, flow);
 	hpcc_loss_cap(flow, ~0U);
 	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) || hpcc_carrier_of(flow)->probes_only);
-	if (prior_hold || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
+	if (prior_hold || !hpcc_starts_at_line_rate(sk, base_rtt_ns,
 						    READ_ONCE(sysctls->start_rtt_ns)))
 		hpcc_law_slow(sk, flow);
 	else
@@ -85,9 +86,10 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  * run classic. Until the module is set up (main.c), run classic without a flow; the note stays for
  * a later setsockopt().
  */
-void hpcc_begin(struct sock *sk)
+void __cold hpcc_begin(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
+	struct hpcc_peer_policy policy;
 	enum hpcc_counter why;
 	struct hpcc_flow *flow;
 	u32 prior_hold;
@@ -105,7 +107,8 @@ void hpcc_begin(struct sock *sk)
 		return;
 	}
 	/* A socket that returns by setsockopt() keeps its agreement: the peer may compute W. */
-	if (!prior_hold && !(hpcc_peer_policy_of(sk).where && hpcc_receiver_is_loaded()))
+	policy = hpcc_peer_policy_of(sk);
+	if (!prior_hold && !(policy.where && hpcc_receiver_is_loaded()))
 		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_make(sk, caps, kind, &why);
 	/* Only receiver mode can stop a peer that still computes W. */
@@ -120,13 +123,13 @@ void hpcc_begin(struct sock *sk)
 		hpcc_begin_without(sk, why);
 		return;
 	}
-	hpcc_begin_flow(sk, flow, prior_hold);
+	hpcc_begin_flow(sk, flow, prior_hold, policy.base_rtt_ns);
 	ca->flow = flow;
 	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
 
 /* A socket leaves hpcc, or ends; save a note for hpcc_begin(). */
-void hpcc_release(struct sock *sk)
+void __cold hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow = ca->flow;

@@ -207,7 +207,7 @@ bool hpcc_flow_publish(struct hpcc_flow *flow)
 }
 
 /* Remove a flow from the table and free it. Context: socket lock; does not sleep. */
-void hpcc_flow_destroy(struct hpcc_flow *flow)
+void __cold hpcc_flow_destroy(struct hpcc_flow *flow)
 {
 	if (!flow)
 		return;

@@ -101,8 +101,9 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 /* Whether a SYN at LOCAL_IN may begin a connection with hpcc. @th: TCP header of the packet.
  * Context: RCU read side. Return: the listener, or NULL.
  */
-const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
-				       const struct tcphdr *th, const struct hpcc_tuple *tuple)
+const struct sock __cold *
+hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
+		    const struct tcphdr *th, const struct hpcc_tuple *tuple)
 {
 	const struct sock *listener = skb->sk;
 	u32 route_key;

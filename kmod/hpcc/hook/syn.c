@@ -73,7 +73,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, const stru
 			    (READ_ONCE(sysctls->probes) ? HPCC_CAP_PROBES : 0) |
 			    (policy.where && hpcc_receiver_is_loaded() ? HPCC_CAP_WINDOW : 0) |
 			    hpcc_carrier_caps(net, policy.carrier) |
-			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
+			    (policy.n_flows ? 0 : HPCC_CAP_REPORT));
 	if (!hpcc_segment_put(seg, option, sizeof(option), 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return false;

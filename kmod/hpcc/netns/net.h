@@ -34,6 +34,8 @@ struct nlattr;
 
 #define HPCC_WHERE_MAX		1
 #define HPCC_CARRIER_MAX	HPCC_CARRIER_CSIG
+#define HPCC_N_MAX		1000000
+#define HPCC_SAMPLE_MAX		64
 
 /* Tables that netlink changes (observe/tables.c). */
 enum hpcc_table_id {
@@ -57,24 +59,29 @@ struct hpcc_census {
 	atomic_t now;		/* flows of this period so far */
 };
 
+/* Parameters that a route may set (policy.c), in the order of HPCC_A_ROUTE_*, all of one type. */
+struct hpcc_peer_policy {
+	unsigned int where;		/* 1: receivers compute W, if the peer agrees */
+	unsigned int carrier;		/* enum hpcc_carrier */
+	unsigned int base_rtt_ns;	/* T; 0: the minimum RTT of the connection */
+	unsigned int eta_permille;	/* target utilization, 1/1000 */
+	unsigned int n_flows;		/* N, for W_ai = W_init * (1 - eta) / N; 0: reported N */
+	unsigned int sample;		/* number of requests in a T; 0: one with each segment */
+};
+
 /* Parameters in net/hpcc/, read locklessly. */
 struct hpcc_sysctls {
-	unsigned int eta_permille;	/* target utilization, 1/1000 */
+	struct hpcc_peer_policy peer;	/* of peers without a route */
 	unsigned int max_stage;		/* additive increases before a multiplicative one */
 	unsigned int settle;		/* if @max_stage is 0: minimum of T between updates of Wc */
 	unsigned int per_rtt;		/* 1: W changes once in a round trip; 0: with each record */
-	unsigned int n_flows;		/* N, for W_ai = W_init * (1 - eta) / N; 0: reported N */
 	unsigned int w_ai_bytes;	/* W_ai; 0: derived from N */
-	unsigned int base_rtt_ns;	/* T; 0: the minimum RTT of the connection */
 	unsigned int start_rtt_ns;	/* longest handshake RTT with W_init as the first window */
 	unsigned int host_mbps;		/* B of the host, for W_init; 0: speed of the device */
 	unsigned int burst_segs;	/* maximum number of segments in a TSO burst */
 	unsigned int pace;		/* 1: pace at R; 0: only if ACKs do not clock the data */
 	unsigned int slots;		/* number of records that an option requests */
-	unsigned int sample;		/* number of requests in a T; 0: one with each segment */
 	unsigned int probes;		/* 1: probes carry requests; 0: data do */
-	unsigned int where;		/* 1: receivers compute W, if the peer agrees */
-	unsigned int carrier;		/* enum hpcc_carrier */
 	unsigned int ioam_nodes;	/* maximum number of nodes in a trace or in a stack */
 	unsigned int int_dscp;		/* DSCP of packets with INT */
 	unsigned int csig_abw;		/* unit of CSIG's buckets of ABW/C, 1/10000 */

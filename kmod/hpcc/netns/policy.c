@@ -3,12 +3,13 @@
  * The table of routes: parameters by the peer's address.
  *
  * A kernel route can name a congestion control, but has no field for other parameters. So each
- * network namespace has a short table of prefixes. An entry sets net.hpcc.where, net.hpcc.carrier
- * or both for the peers in a prefix. The longest prefix applies. The sysctls apply to other peers,
- * and to a parameter that the entry does not set.
+ * network namespace has a short table of prefixes. An entry sets some parameters of struct
+ * hpcc_peer_policy for the peers in a prefix. The longest prefix applies. The sysctls apply to
+ * other peers, and to a parameter that the entry does not set.
  *
- * A connection reads the table only at its SYN or SYN-ACK, and when it is established. So a linear
- * search is enough: the table (observe/tables.c) has the longest prefixes first.
+ * A connection reads the table only at its SYN or SYN-ACK, when it is established, and when its T
+ * changes. So a linear search is enough: the table (observe/tables.c) has the longest prefixes
+ * first.
  *
  * IPv4 addresses are IPv4-mapped IPv6 addresses, as in all of this module.
  */
@@ -24,16 +25,14 @@
  * @net: network namespace
  * @peer: the address
  */
-struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
+struct hpcc_peer_policy __cold
+hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
 {
 	const struct hpcc_net *hn = hpcc_pernet(net);
-	struct hpcc_peer_policy policy = {
-		.where = READ_ONCE(hn->sysctls.where),
-		.carrier = READ_ONCE(hn->sysctls.carrier),
-	};
+	struct hpcc_peer_policy policy = data_race(hn->sysctls.peer);
 	const struct hpcc_route *route;
 	const struct hpcc_table *table;
-	u32 i;
+	u32 i, j;
 
 	rcu_read_lock();
 	table = rcu_dereference(hn->tables[HPCC_TABLE_ROUTES]);
@@ -41,10 +40,9 @@ struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct
 	for (i = 0; table && i < table->nr; i++, route++) {
 		if (!ipv6_prefix_equal(peer, &route->prefix, route->len))
 			continue;
-		if (route->where != HPCC_ROUTE_OPEN)
-			policy.where = route->where;
-		if (route->carrier != HPCC_ROUTE_OPEN)
-			policy.carrier = route->carrier;
+		for (j = 0; j < HPCC_PEER_VALUES; j++)
+			if (route->values[j] != HPCC_ROUTE_OPEN)
+				((u32 *)&policy)[j] = route->values[j];
 		break;
 	}
 	rcu_read_unlock();
@@ -56,7 +54,7 @@ EXPORT_SYMBOL_GPL(hpcc_peer_policy_for);
  * hpcc_peer_policy_of() - parameters of a connection, by the address of its peer
  * @sk: full or request socket
  */
-struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
+struct hpcc_peer_policy __cold hpcc_peer_policy_of(const struct sock *sk)
 {
 	struct in6_addr laddr, raddr;
 

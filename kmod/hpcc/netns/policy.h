@@ -7,21 +7,15 @@
 
 #include "netns/net.h"
 
-/* Parameters of a connection, with values as in struct hpcc_sysctls. */
-struct hpcc_peer_policy {
-	u8 where;
-	u8 carrier;
-};
+#define HPCC_PEER_VALUES	(sizeof(struct hpcc_peer_policy) / sizeof(u32))
 
 /* The route does not set the parameter. */
-#define HPCC_ROUTE_OPEN	-1
+#define HPCC_ROUTE_OPEN	U32_MAX
 
-/* A route. @where and @carrier: value as in the sysctl, or HPCC_ROUTE_OPEN. */
 struct hpcc_route {
 	struct in6_addr prefix;	/* all bits after the first @len are 0 */
 	u8 len;			/* bits */
-	s8 where;
-	s8 carrier;
+	u32 values[HPCC_PEER_VALUES];	/* as struct hpcc_peer_policy, or HPCC_ROUTE_OPEN */
 };
 
 struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Parameters in net/hpcc/ of each network namespace. A connection reads them when it is
- * established, and again when its T changes.
+ * established, and again when its T changes. Routes (policy.c) replace some of them.
  */
 #include <hpcc/carrier/ioam.h>
 
@@ -12,17 +12,17 @@
 
 static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* draft-miao section 5: 95 % */
-	{ "eta_permille", HPCC_SYSCTL(eta_permille), 950, 1, 1000 },
+	{ "eta_permille", HPCC_SYSCTL(peer.eta_permille), 950, 1, 1000 },
 	/* draft-miao section 5: 5; the authors' simulator: 0 */
 	{ "max_stage", HPCC_SYSCTL(max_stage), 0, 0, 255 },
 	{ "settle", HPCC_SYSCTL(settle), 3, 0, 64 },	/* design.rst has the measurements */
 	/* 1: draft-miao section 6.1, first guideline; 0: section 4.2 */
 	{ "per_rtt", HPCC_SYSCTL(per_rtt), 0, 0, 1 },
 	/* HPCC paper: W_AI for 100 flows */
-	{ "n_flows", HPCC_SYSCTL(n_flows), 100, 1, 1000000, .zero = true },
+	{ "n_flows", HPCC_SYSCTL(peer.n_flows), 100, 1, HPCC_N_MAX, .zero = true },
 	{ "w_ai", HPCC_SYSCTL(w_ai_bytes), 0, 1, 1 << 30, .zero = true },
 	/* range in which the algorithm is tested */
-	{ "base_rtt_ns", HPCC_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, .zero = true },
+	{ "base_rtt_ns", HPCC_SYSCTL(peer.base_rtt_ns), 0, 1000, 1000000000, .zero = true },
 	/* The peer may delay its part of the handshake. No data center has a longer RTT. */
 	{ "start_rtt_ns", HPCC_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	{ "host_mbps", HPCC_SYSCTL(host_mbps), 0, 1, 1000000, .zero = true },
@@ -35,12 +35,12 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* draft-miao section 6: once per RTT is enough. W follows U, which each record moves by
 	 * tau/T. On a path of several hops HPCC_HOP_RECORDS limits the records.
 	 */
-	{ "sample", HPCC_SYSCTL(sample), 8, 0, 64 },
+	{ "sample", HPCC_SYSCTL(peer.sample), 8, 0, HPCC_SAMPLE_MAX },
 	{ "carry", HPCC_SYSCTL(probes), 0, 0, 1 },	/* design.rst has the reasons */
 	/* draft-miao section 6.2: the sender or the receiver may compute W. */
-	{ "where", HPCC_SYSCTL(where), 0, 0, HPCC_WHERE_MAX, .accept = hpcc_where_load },
+	{ "where", HPCC_SYSCTL(peer.where), 0, 0, HPCC_WHERE_MAX, .accept = hpcc_where_load },
 	/* Only some networks support the other carriers. */
-	{ "carrier", HPCC_SYSCTL(carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX,
+	{ "carrier", HPCC_SYSCTL(peer.carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX,
 	  .accept = hpcc_module_load },
 	/* draft-miao-tsv-hpcc-info-02: often no more than 5 hops */
 	{ "ioam_nodes", HPCC_SYSCTL(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },

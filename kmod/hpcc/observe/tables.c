@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 
+#include "common/device.h"
 #include "netns/links.h"
 #include "netns/net.h"
 #include "netns/policy.h"
@@ -115,11 +116,19 @@ static const struct hpcc_table_type hpcc_links = {
 
 #define HPCC_MAPPED_LEN	96
 
+static struct netlink_range_validation
+	hpcc_route_T = { .max = HPCC_T_MAX_NS },
+	hpcc_route_N = { .max = HPCC_N_MAX };
+
 static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
 	[HPCC_A_ROUTE_PREFIX]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_nl_addr_validate),
 	[HPCC_A_ROUTE_LEN]	= NLA_POLICY_MAX(NLA_U32, 128),
 	[HPCC_A_ROUTE_WHERE]	= NLA_POLICY_MAX(NLA_U32, HPCC_WHERE_MAX),
 	[HPCC_A_ROUTE_CARRIER]	= NLA_POLICY_MAX(NLA_U32, HPCC_CARRIER_MAX),
+	[HPCC_A_ROUTE_BASE_RTT_NS]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_route_T),
+	[HPCC_A_ROUTE_ETA_PERMILLE]	= NLA_POLICY_RANGE(NLA_U32, 1, 1000),
+	[HPCC_A_ROUTE_N_FLOWS]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_route_N),
+	[HPCC_A_ROUTE_SAMPLE]	= NLA_POLICY_MAX(NLA_U32, HPCC_SAMPLE_MAX),
 };
 
 static int hpcc_route_cmp(const void *a, const void *b)
@@ -135,8 +144,10 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 	const struct nlattr *prefix = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
 	const struct nlattr *where = attrs[HPCC_A_ROUTE_WHERE];
 	const struct nlattr *carrier = attrs[HPCC_A_ROUTE_CARRIER];
+	const struct nlattr *value, *T = attrs[HPCC_A_ROUTE_BASE_RTT_NS];
 	struct hpcc_route *route = entry;
 	struct in6_addr addr;
+	u32 i;
 
 	if (!prefix || !len) {
 		NL_SET_ERR_MSG(extack, "a route needs a prefix and its length");
@@ -153,8 +164,14 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits set after the prefix");
 		return -EINVAL;
 	}
-	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
-	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
+	if (T && nla_get_u32(T) && nla_get_u32(T) < HPCC_T_MIN_NS) {
+		NL_SET_ERR_MSG_ATTR(extack, T, "base_rtt_ns is 0, or 1000 to 1000000000");
+		return -ERANGE;
+	}
+	for (i = 0; i < HPCC_PEER_VALUES; i++) {
+		value = attrs[HPCC_A_ROUTE_WHERE + i];
+		route->values[i] = value ? nla_get_u32(value) : HPCC_ROUTE_OPEN;
+	}
 	if (carrier && hpcc_module_need(nla_get_u32(carrier), carrier, extack))
 		return -ENOENT;
 	if (where && nla_get_u32(where))
@@ -167,14 +184,15 @@ static int hpcc_route_put(struct sk_buff *skb, const void *entry)
 	const struct hpcc_route *route = entry;
 	bool v4 = route->len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(&route->prefix);
 	const struct in6_addr *addr = &route->prefix;
+	int i, err;
 
-	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, addr->s6_addr32[3]) :
-		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, addr)) ?:
-	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, route->len - (v4 ? HPCC_MAPPED_LEN : 0)) ?:
-	       (route->where == HPCC_ROUTE_OPEN ? 0 :
-		nla_put_u32(skb, HPCC_A_ROUTE_WHERE, route->where)) ?:
-	       (route->carrier == HPCC_ROUTE_OPEN ? 0 :
-		nla_put_u32(skb, HPCC_A_ROUTE_CARRIER, route->carrier));
+	err = (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, addr->s6_addr32[3]) :
+	       nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, addr)) ?:
+	      nla_put_u32(skb, HPCC_A_ROUTE_LEN, route->len - (v4 ? HPCC_MAPPED_LEN : 0));
+	for (i = 0; i < HPCC_PEER_VALUES && !err; i++)
+		if (route->values[i] != HPCC_ROUTE_OPEN)
+			err = nla_put_u32(skb, HPCC_A_ROUTE_WHERE + i, route->values[i]);
+	return err;
 }
 
 static const struct hpcc_table_type hpcc_routes = {
@@ -218,9 +236,9 @@ static struct hpcc_table *hpcc_table_alloc(const struct hpcc_table_type *type, u
 static int hpcc_table_parse(const struct hpcc_table_type *type, void *entry,
 			    const struct nlattr *nest, bool del, struct netlink_ext_ack *extack)
 {
-	struct nlattr *attrs[HPCC_A_LINK_MAX + 1] = {};
+	struct nlattr *attrs[HPCC_A_ROUTE_MAX + 1] = {};
 
-	BUILD_BUG_ON(HPCC_A_ROUTE_MAX > HPCC_A_LINK_MAX);
+	BUILD_BUG_ON(HPCC_A_LINK_MAX > HPCC_A_ROUTE_MAX);
 	return nla_parse_nested(attrs, del ? type->key_max : type->attr_max, nest, type->policy,
 				extack) ?:
 	       type->parse(entry, attrs, del, extack);
@@ -390,9 +408,10 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 	return 0;
 }
 
-/* A dump keeps the last entry of a part in args[1] and later. */
-static_assert(sizeof(struct hpcc_known_link) <= (HPCC_NL_HELD - 1) * sizeof(long));
-static_assert(sizeof(struct hpcc_route) <= (HPCC_NL_HELD - 1) * sizeof(long));
+/* A dump keeps the key of the last entry of a part in args[1] and later. */
+#define HPCC_DUMP_KEPT	((HPCC_NL_HELD - 1) * sizeof(long))
+static_assert(offsetofend(struct hpcc_known_link, port) <= HPCC_DUMP_KEPT);
+static_assert(offsetofend(struct hpcc_route, len) <= HPCC_DUMP_KEPT);
 
 /**
  * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
@@ -426,7 +445,8 @@ int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 			break;
 	if (i > first) {
 		cb->args[0] = true;
-		memcpy(&cb->args[1], hpcc_table_at(type, table, i - 1), type->size);
+		memcpy(&cb->args[1], hpcc_table_at(type, table, i - 1),
+		       min_t(u32, type->size, HPCC_DUMP_KEPT));
 		genlmsg_end(skb, head);
 	} else {
 		genlmsg_cancel(skb, head);
