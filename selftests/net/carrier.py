@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Carriers of requests between two hosts: kmod/hpcc/carrier/, qdisc/stamp/. Test X_NAME runs X with one carrier."""
 
+import time
+
 from lib.kernel import virtual_time
 from lib.ktap import each, expect, expect_in, main
 from lib.path import (CARRIERS, MBPS, carrier_path, delete_links, falls_back, mode_hops, set_links,
@@ -165,6 +167,43 @@ def dropped_later(name):
         if name != "ioam":
             expect("retransmissions", path.a.snmp("RetransSegs"), 0)
             path.no_errors()
+
+
+@each(*CARRIERS)
+def tried_again(name):
+    """In classic the sender tries a stopped carrier again, after longer and longer pauses; then telemetry returns."""
+    path = carrier_path(name)
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    expect("mode", path.a.flow()["mode"], "telemetry")
+
+    def stamp(how):
+        for node, port, dev in ((node, *at) for node in (1, 2) for at in ((1, "left"), (2, "right"))):
+            path.change(node, f"hpcc rate {MBPS}mbit node {node} port {port} {how}", dev)
+
+    def send_until(done, times):
+        for i in range(times):
+            transfer((client, server, pattern(100000, i)))
+            if done():
+                return
+        raise AssertionError(f"{name}: {path.a.flow()}, {path.a.counters()}")
+
+    stamp("nostamp")
+    send_until(lambda: path.a.flow()["mode"] == "classic" and path.a.counters()[name + "_stopped"], 200)
+    # no try within a second after the last one
+    for _ in range(6):
+        time.sleep(0.6)
+        send_until(lambda: True, 1)
+    expect_in("stopped", path.a.counters()[name + "_stopped"], 2, 3)
+    expect("mode", path.a.flow()["mode"], "classic")
+    stamp("stamp " + CARRIERS[name]["stamp"].removeprefix("tcp,"))
+    sent = path.a.counters()[name + "_sent"]
+    time.sleep(5)
+    send_until(lambda: path.a.flow()["mode"] == "telemetry", 20)
+    transfer((client, server, pattern(400000)))
+    expect_in("sent", path.a.counters()[name + "_sent"] - sent, 10, 1 << 20)
+    expect("mode", path.a.flow()["mode"], "telemetry")
+    path.no_errors()
 
 
 main(modules=["sch_hpcc"], commands=["nft"])

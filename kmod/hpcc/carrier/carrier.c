@@ -97,11 +97,15 @@ static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 	return carrier;
 }
 
-/* Choose the carrier of a new flow. */
-void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
+/* Choose the carrier of a new flow, or try again in classic (hpcc_carrier_is_due()). */
+void __cold hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 {
+	struct hpcc_carrier_private *own = &flow->carrier_private;
+
+	own->next_try = (u32)jiffies + (HZ << own->tries);
+	own->tries = min(own->tries + 1, 6);
 	flow->carrier_state.nodes = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.ioam_nodes);
-	flow->carrier = hpcc_carrier_for(sk, flow->caps);
+	WRITE_ONCE(flow->carrier, hpcc_carrier_for(sk, flow->caps));
 	if (hpcc_carrier_of(flow)->begin)
 		hpcc_carrier_of(flow)->begin(tcp_sk(sk), flow);
 }

@@ -47,7 +47,7 @@ struct hpcc_carrier_ops {
 	bool needs_links;
 	bool reflects;		/* requests have a signal instead of load records, for @pull */
 	/* Counters: requests that left; telemetry that was accepted, ignored, or of a link that is
-	 * not in the table; connections that changed back to the TCP option.
+	 * not in the table; changes back to the TCP option.
 	 */
 	enum hpcc_counter sent, received, ignored, unknown_link, stopped;
 
@@ -129,6 +129,14 @@ static inline bool hpcc_carrier_in_data(const struct hpcc_flow *flow)
 {
 	return unlikely(flow->carrier) && !hpcc_carrier_of(flow)->probes_only &&
 	       !flow->carrier_state.paused && !flow->probes;
+}
+
+/* Whether to try the carrier of the route again: the TCP option brings no telemetry either. A trace
+ * that the path drops costs an RTO, so the tries are 1, 2, 4 .. 64 s apart. Context: socket lock.
+ */
+static inline bool hpcc_carrier_is_due(const struct hpcc_flow *flow)
+{
+	return time_after32((u32)jiffies, flow->carrier_private.next_try);
 }
 
 /* acked() and rto() of struct hpcc_carrier_ops. Context: socket lock. */

@@ -194,11 +194,18 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 			       tcp_sk(sk)->prior_cwnd / 2);
 }
 
-/* In classic, detect silence of the carrier: losses may have caused the fallback before. */
-static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
+/* In classic, detect silence of the carrier: losses may have caused the fallback before. Without a
+ * carrier, try that of the route again from time to time: the path may have changed.
+ */
+static void __cold hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (likely(!flow->carrier))
+	if (likely(!flow->carrier)) {
+		if (!hpcc_carrier_is_due(flow))
+			return;
+		hpcc_carrier_again(sk, flow);
+		hpcc_silence_end(flow);
 		return;
+	}
 	if (hpcc_mail_pending(flow))
 		hpcc_silence_end(flow);
 	else if (hpcc_count_silent(tcp_sk(sk), flow))
@@ -221,6 +228,8 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_fallback_round(&flow->fallback);
 		hpcc_classic_round(sk, flow);
 	}
+	if (unlikely(flow->probes))
+		hpcc_probe_send(sk, flow);
 	if (unlikely(READ_ONCE(flow->mute.state)))
 		hpcc_mute_ack(sk, flow);
 	hpcc_loss_late(tp, flow);

@@ -11,8 +11,9 @@
  *	receiver	hpcc_answer_ack() answers with a pure ACK that carries the echo. Probes of
  *			some carriers do not reach TCP: LOCAL_IN answers.
  *
- * With SACK, TCP does not count a probe or its answer as a duplicate ACK. Without SACK, in classic,
- * and after probes brought no telemetry, data carry requests. An ACK that acknowledges no data ends
+ * With SACK, TCP does not count a probe or its answer as a duplicate ACK. Without SACK, in classic
+ * (unless it tries a carrier again that uses probes), and after probes brought no telemetry, data
+ * carry requests. An ACK that acknowledges no data ends
  * F-RTO, so no probe is sent during F-RTO.
  */
 #include <net/tcp.h>
@@ -50,6 +51,13 @@ void __cold hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	bool probes = hpcc_carrier_end(sk, flow);
 
 	hpcc_probes_set(sk, flow, flow->probes && probes);
+}
+
+/* Try the carrier of the connection's route again. Context: socket lock; the flow has no carrier. */
+void __cold hpcc_carrier_again(struct sock *sk, struct hpcc_flow *flow)
+{
+	hpcc_carrier_begin(sk, flow);
+	hpcc_probes_set(sk, flow, hpcc_carrier_of(flow)->probes_only);
 }
 
 /* Let probes or data carry requests, and reserve space in data. @probes: use probes, if the

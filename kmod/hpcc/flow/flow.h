@@ -41,7 +41,7 @@ struct hpcc_rx;
 struct hpcc_carrier_state {
 	/* Signal to reflect: enum hpcc_carrier << 16 | signal; 0: none. Taken with xchg(). */
 	u32 signal;
-	u8 nodes;	/* maximum number of hops in a trace or in a stack; constant */
+	u8 nodes;	/* maximum number of hops in a trace or in a stack; socket lock to write */
 	bool paused;	/* after an RTO: the TCP option carries requests; socket lock to write */
 	bool mixed;	/* a request had hops in the option and in a trace: last hop unknown */
 };
@@ -50,6 +50,8 @@ struct hpcc_carrier_state {
 struct hpcc_carrier_private {
 	u64 own[3];	/* private data of the flow's carrier, whose file defines type and lock */
 	struct hpcc_trace_rx __rcu *trace_rx;	/* links in the peer's traces; NULL: no trace yet */
+	u32 next_try;	/* jiffies from which classic tries the route's carrier again */
+	u8 tries;	/* the time between two tries is 2^tries seconds */
 };
 
 /* Congestion response of a connection (classic.c). */
