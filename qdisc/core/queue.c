@@ -391,12 +391,18 @@ EXPORT_SYMBOL_GPL(hpcc_enqueue);
  * @skb: the packet
  *
  * If the packet has a TCP option, waiting packets whose start is in the past start first, so that
- * they are not in the queue that the packet meets.
+ * they are not in the queue that the packet meets. The option of a packet with another carrier
+ * counts if it has slots: then the packet has data, and their sequence number.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {
 	struct hpcc_headers headers = hpcc_classify(q, skb);
 
+	if (headers.hint & HPCC_HINT_CARRIER && headers.hint & HPCC_HINT_FOUND) {
+		headers = hpcc_parse(skb, q->cfg.kind);
+		if (FIELD_GET(HPCC_HINT_LEN, headers.hint) <= HPCC_OPT_HEAD_LEN)
+			headers.hint = HPCC_UNSTAMPED_NO_OPTION;
+	}
 	if (q->cfg.rate && hpcc_hint_is_option(headers.hint))
 		hpcc_serve(q, ktime_get_ns());
 	return headers;

@@ -176,6 +176,31 @@ def test_which():
         expect(f"responses, {what}", len(port.responses()), int(what in LOADED))
 
 
+def test_carriers():
+    """Data with an IOAM trace get a response to their FORWARD, and the port still fills in the trace. A FORWARD without
+    slots beside INT gets none: the sequence number is not one of data.
+    """
+    # two free nodes, in a hop-by-hop header
+    trace = bytes((6, 6, 1, 0, 0x31, 50, 0, 0)) + struct.pack("!HHI", 0, 5 << 11 | 10, 0xd20800 << 8) + bytes(40)
+    plain = frame(6)
+    ipv6 = plain[14:54]
+    data = plain[:14] + ipv6[:4] + struct.pack("!HB", len(plain) - 54 + len(trace), 0) + ipv6[7:] + trace + plain[54:]
+    # shim, header, no hops
+    stack = struct.pack("!BBBBBBBBHHHH", 0x10, 3, 0, 0, 0x20, 0, 6, 5, 0xd500, 0, 0, 0)
+    ends = addresses(*ENDS[4])
+    probe = eth(ip(ends, tcp(ends, option(FORWARD, [], 3, 1), stack, ACK, (1000, 5000), 1 << 20, 77, 100), tos=23 << 2))
+    for carrier, sent, responses in ("ioam", data, 1), ("int", probe, 0):
+        port = Port(f"respond 1b stamp tcp,{carrier}", rate="10mbit", queued=2)
+        port.send(sent)
+        got = port.responses()
+        expect(f"{carrier}: responses", len(got), responses)
+        if responses:
+            expect("bytes", without_checksums(got[0], 6).hex(), expected(6, port.source(), (), 0).hex())
+            expect("checksum", Segment(got[0][14:]).csum_ok, True)
+        time.sleep(0.05)
+        expect(f"{carrier}: stamped", port.stats()["stamped"], 1)
+
+
 def test_above_the_threshold_only():
     """The queue is compared with the threshold without the packet itself."""
     port = Port("respond 5000b")
