@@ -95,6 +95,19 @@ void hpcc_class_put(struct hpcc_class *class)
 	module_put(hpcc_class_module.owner);
 }
 
+/**
+ * hpcc_load_of_class() - load of a class
+ * @q: the queue, which has a class, locked
+ * @skb: the packet that starts, or NULL
+ * @ts_ns: now, or the time at which the packet starts
+ */
+struct hpcc_load hpcc_load_of_class(const struct hpcc_sched *q, const struct sk_buff *skb,
+				    u64 ts_ns)
+{
+	return hpcc_class_ops->load(q, skb, ts_ns);
+}
+EXPORT_SYMBOL_GPL(hpcc_load_of_class);
+
 /* Return the parent of a qdisc, or NULL. Under RTNL. */
 static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
 {

@@ -25,7 +25,9 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q, const struc
 		.backlog_bytes = q->backlog_bytes,
 	};
 
-	return q->shared ? hpcc_shared_load(q, skb, ts_ns) : own;
+	if (!q->shared)
+		return own;
+	return unlikely(q->class) ? hpcc_load_of_class(q, skb, ts_ns) : hpcc_port_load(q->shared);
 }
 
 /* Bytes that wait for the link. Cheap enough for each packet: see hpcc_shared_backlog(). */

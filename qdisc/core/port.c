@@ -187,18 +187,6 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 	return sum;
 }
 
-/**
- * hpcc_shared_load() - load of a queue that belongs to a port of several queues
- * @q: the queue, locked
- * @skb: the packet that starts, or NULL
- * @ts_ns: now, or the time at which the packet starts
- */
-struct hpcc_load hpcc_shared_load(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns)
-{
-	return q->class ? hpcc_class_ops->load(q, skb, ts_ns) : hpcc_port_load(q->shared);
-}
-EXPORT_SYMBOL_GPL(hpcc_shared_load);
-
 static u32 hpcc_port_backlog(struct hpcc_port *port)
 {
 	struct hpcc_port_cpu *here = this_cpu_ptr(port->cpu);

@@ -194,8 +194,6 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes);
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns);
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
-struct hpcc_load hpcc_shared_load(const struct hpcc_sched *q, const struct sk_buff *skb,
-				  u64 ts_ns);
 u32 hpcc_shared_backlog(const struct hpcc_sched *q);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);
@@ -357,6 +355,8 @@ void hpcc_class_unregister(const struct hpcc_class_ops *ops);
 struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
 				  const struct nlattr *attr, struct netlink_ext_ack *extack);
 void hpcc_class_put(struct hpcc_class *class);
+struct hpcc_load hpcc_load_of_class(const struct hpcc_sched *q, const struct sk_buff *skb,
+				    u64 ts_ns);
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,
 			struct netlink_ext_ack *extack);
