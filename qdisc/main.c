@@ -104,7 +104,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct 
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
-	struct hpcc_offset offset = hpcc_offset_of(sch, cfg, class ? class->number : 0);
+	struct hpcc_offset offset = hpcc_offset_of(sch, cfg);
 	struct hpcc_marks marks;
 	struct hpcc_port *port;
 	bool new_link;
@@ -259,7 +259,7 @@ static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *c
 }
 
 /* Checks that a netlink policy cannot express: gaps in a range, and combinations of attributes. */
-static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
 	u64 b = 0;

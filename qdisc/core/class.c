@@ -20,7 +20,7 @@ static struct hpcc_module hpcc_class_module = {
 
 const struct hpcc_class_ops *hpcc_class_ops __read_mostly;
 
-/* Number of the class that was created last. RTNL protects it. */
+/* Number that a class got last. RTNL protects it. */
 static u8 hpcc_class_number;
 
 /**
@@ -56,8 +56,6 @@ EXPORT_SYMBOL_GPL(hpcc_class_unregister);
  * @attr: TCA_HPCC_CLASS64
  * @extack: error message
  *
- * The records of a class contain its number. A new class has a new number, so flows that move to it
- * detect a new link.
  * Context: RTNL.
  * Return: NULL if @cfg has no class; the queue's class; if the queue has none, a new class, which
  * holds a reference to sch_hpcc_class; or an error.
@@ -78,8 +76,6 @@ struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_
 		module_put(hpcc_class_module.owner);
 		return ERR_PTR(-ENOMEM);
 	}
-	hpcc_class_number = hpcc_class_number % U8_MAX + 1;
-	class->number = hpcc_class_number;
 	return class;
 }
 
@@ -140,6 +136,7 @@ void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_c
 
 	if (!cfg->class) {
 		cfg->qlen = HPCC_QLEN_CLASS;
+		cfg->number = 0;
 	} else if (!q->cfg.class && !tb[TCA_HPCC_QLEN]) {
 		parent = hpcc_parent(sch);
 		cfg->qlen = parent && !strcmp(parent->ops->id, "prio") ? HPCC_QLEN_SOJOURN :
@@ -159,12 +156,29 @@ static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_confi
 	       q->cfg.node == cfg->node && q->cfg.port == cfg->port;
 }
 
-/* Check the limits of all classes of the port: equal bandwidth, their number, and the sum of their
- * rates. @b: rate of the link.
+/* Give a number to a class that has none, or whose number belongs to a class of its new port: the
+ * next free number after the last one. So flows that move to a new class detect a new link.
  */
-static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_config *cfg, u64 b,
+static void hpcc_number_class(struct hpcc_config *cfg, const unsigned long *used)
+{
+	u32 number = cfg->number;
+
+	if (number && !test_bit(number, used))
+		return;
+	number = find_next_zero_bit(used, HPCC_CLASSES_MAX + 1, hpcc_class_number + 1);
+	if (number > HPCC_CLASSES_MAX)
+		number = find_next_zero_bit(used, HPCC_CLASSES_MAX + 1, 1);
+	cfg->number = number;
+	hpcc_class_number = number;
+}
+
+/* Check the limits of all classes of the port: equal bandwidth, their count, and the sum of their
+ * rates. Then give the class a number. @b: rate of the link.
+ */
+static int hpcc_validate_classes(const struct Qdisc *sch, struct hpcc_config *cfg, u64 b,
 				 const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
+	DECLARE_BITMAP(used, HPCC_CLASSES_MAX + 1) = {};
 	u64 sum = cfg->class;
 	struct Qdisc *other;
 	int bucket, nr = 1;
@@ -178,18 +192,20 @@ static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_conf
 			return hpcc_reject(extack, attr, -EINVAL,
 					   "class: all classes of a port need the same bandwidth");
 		sum += q->cfg.class;
+		__set_bit(q->cfg.number, used);
 		nr++;
 	}
 	if (nr > HPCC_CLASSES_MAX)
-		return hpcc_reject(extack, attr, -ERANGE, "class: at most 256 for a port");
+		return hpcc_reject(extack, attr, -ERANGE, "class: at most 255 for a port");
 	if (sum > b)
 		return hpcc_reject(extack, attr, -ERANGE,
 				   "class: 1 kbit/s .. bandwidth less the port's other classes");
+	hpcc_number_class(cfg, used);
 	return 0;
 }
 
 /**
- * hpcc_validate_class() - check the options of a class
+ * hpcc_validate_class() - check the options of a class, and give it a number
  * @sch: the qdisc
  * @tb: attributes of a change
  * @cfg: resulting configuration
@@ -201,7 +217,7 @@ static int hpcc_validate_classes(const struct Qdisc *sch, const struct hpcc_conf
  * may already be too large.
  * Return: 0, -EINVAL or -ERANGE.
  */
-int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,
+int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg, u64 b,
 			struct netlink_ext_ack *extack)
 {
 	const struct hpcc_sched *q = qdisc_priv(sch);

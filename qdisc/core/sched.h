@@ -40,6 +40,7 @@ struct hpcc_config {
 	u8	stamp;		/* HPCC_STAMP_*, carriers that the port writes; 0: none */
 	u8	walk;		/* option kind for hpcc_parse_any(), or HPCC_WALK_IP_ONLY */
 	u8	qlen;		/* enum hpcc_qlen */
+	u8	number;		/* of the class, unique on its port; 0: no class */
 	bool	split;		/* split GSO packets (hpcc_must_split()) */
 	bool	identify;	/* answer requests for node, port and B */
 	bool	stats;		/* fill in the histogram and qlen_max_bytes */
@@ -105,7 +106,7 @@ struct hpcc_offset {
 	u64	ts_ns;
 	u64	tx_ns;
 	u32	alias;	/* replaces switch_ID in the tag of an anonymous port */
-	u32	port;	/* port_ID; above it the number of a class, which changes the tag */
+	u32	port;	/* port_ID; bits 24 .. 31: number of a class, which changes the tag */
 };
 
 /* One port, or one of its queues; the first member of struct hpcc_stamp_port. The qdisc's lock
@@ -331,7 +332,6 @@ struct hpcc_class {
 	u32			stretch_q16;	/* all / own, within limits */
 	u32			scale_q16;	/* 1 / part of the link that others leave */
 	u32			stretch_max_q16;	/* LINK / RATE */
-	u8			number;		/* 1 .. 255; differs from recent classes */
 };
 
 /* Functions of sch_hpcc_class, under the qdisc's lock. commit() follows a change of cfg or b.
@@ -358,7 +358,7 @@ void hpcc_class_put(struct hpcc_class *class);
 struct hpcc_load hpcc_load_of_class(const struct hpcc_sched *q, const struct sk_buff *skb,
 				    u64 ts_ns);
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg);
-int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg, u64 b,
+int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg, u64 b,
 			struct netlink_ext_ack *extack);
 
 /* The rate that the thresholds of marking are derived from. */
@@ -372,7 +372,7 @@ int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);
 
 /* stamp.c */
 void hpcc_offset_init_key(void);
-struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg, u8 class);
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 #endif /* _HPCC_QDISC_CORE_SCHED_H */

@@ -29,9 +29,10 @@ void hpcc_offset_init_key(void)
 }
 
 /* Offsets that a device, node, port and class add to their records. @cfg: its configuration,
- * possibly not active yet. @class: number of the class; 0: no class.
+ * possibly not active yet. Classes of a port have different tags: hpcc_link_tag() multiplies their
+ * numbers in the upper 8 bits by an odd constant.
  */
-struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg, u8 class)
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	const struct net_device *dev = qdisc_dev(sch);
 	u64 netns = dev_net(dev)->net_cookie;
@@ -39,9 +40,10 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *c
 
 	return (struct hpcc_offset){
 		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0, &hpcc_offset_key),
-		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1 | class << 8, &hpcc_offset_key),
+		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1 | cfg->number << 8,
+				      &hpcc_offset_key),
 		.alias = siphash_4u64(netns, dev->ifindex, name, 2, &hpcc_offset_key),
-		.port = cfg->port | class << 16,
+		.port = cfg->port | (u32)cfg->number << 24,
 	};
 }
 

@@ -355,12 +355,12 @@ def test_refused():
 
 
 def test_most_classes():
-    """A port has 256 classes, and not one more."""
-    ns, leaf = leaf_device(classes=257)
+    """A port has 255 classes, and not one more."""
+    ns, leaf = leaf_device(classes=256)
     ns.tc(*(f"qdisc add dev v0 parent 10:{number:x} handle {number + 16:x}: hpcc class 1mbit"
-            for number in range(1, 257)))
-    expect("one more", leaf("add", 257, "class 1mbit"), "Error: class: at most 256 for a port.")
-    expect("another port", leaf("add", 257, "class 1mbit port 7"), "")
+            for number in range(1, 256)))
+    expect("one more", leaf("add", 256, "class 1mbit"), "Error: class: at most 255 for a port.")
+    expect("another port", leaf("add", 256, "class 1mbit port 7"), "")
     ns.tc("qdisc del dev v0 root")
     expect("users", users("sch_hpcc_class"), 0)
 

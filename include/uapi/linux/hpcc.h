@@ -187,7 +187,7 @@ enum {
 #define HPCC_CSIG_ABW_MAX	1000
 #define HPCC_CSIG_TIME_DEFAULT	64
 #define HPCC_CSIG_TIME_MAX_NS	1000000
-#define HPCC_CLASSES_MAX	256	/* of one port */
+#define HPCC_CLASSES_MAX	255	/* of one port */
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
