@@ -31,14 +31,16 @@
  * since the previous packet started, so tx grows at most twice as fast as time. A packet that
  * arrives while the class is idle cancels the owed time.
  *
- * qlen is the class's own queue * stretch. So a class whose share of the link falls reports this
- * before its packets have waited for long.
+ * qlen is the class's own queue * stretch, less the pause. So a class whose share of the link falls
+ * reports this before its packets have waited for long. The pause is subtracted because a class
+ * that is not fully used has a queue, too, while the link sends the packets of the other classes'
+ * turns. At most the longest turn is subtracted: a full packet's time * LINK / RATE. Each packet
+ * reduces the pause by 1/16 of its own time.
  *
  * Below strict priorities (qlen sojourn) a class gets nothing during a burst of higher classes, and
  * the whole link after the burst. There the busy time has no limits, so u' is 1 while a packet
  * waits. qlen is the time that the packet waited in the queue, less the pause. So a queue that
- * arrived during the burst does not count, but a queue that was there before the burst does. Each
- * packet reduces the pause by 1/16 of its own time.
+ * arrived during the burst does not count, but a queue that was there before the burst does.
  */
 #include <linux/device/driver.h>
 #include <linux/math64.h>
@@ -160,18 +162,27 @@ static void hpcc_class_sent(struct hpcc_sched *q, const struct sk_buff *skb,
 	hpcc_class_stretch(c, &step);
 }
 
+/* The bytes that the link sends in a time. */
+static u64 hpcc_class_bytes(const struct hpcc_sched *q, u64 ns)
+{
+	return div64_u64(min_t(u64, ns, U32_MAX) << 32, q->byte_time);
+}
+
 static u32 hpcc_class_qlen(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
 			   u64 pause_ns)
 {
-	u64 bytes = (u64)q->backlog_bytes * q->class->stretch_q16 >> 16;
+	const struct hpcc_class *c = q->class;
+	u64 turn_ns = mul_u64_u32_shr(c->window_ns >> hpcc_class_packets_shift, c->stretch_max_q16,
+				      16);
+	u64 bytes = (u64)q->backlog_bytes * c->stretch_q16 >> 16;
 	u64 ns;
 
 	if (q->cfg.qlen == HPCC_QLEN_PORT)
 		return hpcc_port_load(q->shared).backlog_bytes;
-	if (q->cfg.qlen == HPCC_QLEN_SOJOURN && skb && hpcc_sojourn_ns(q, skb, ts_ns, &ns)) {
-		ns = min_t(u64, ns - min(ns, pause_ns), U32_MAX);
-		bytes = div64_u64(ns << 32, q->byte_time);
-	}
+	if (q->cfg.qlen == HPCC_QLEN_SOJOURN && skb && hpcc_sojourn_ns(q, skb, ts_ns, &ns))
+		bytes = hpcc_class_bytes(q, ns - min(ns, pause_ns));
+	else
+		bytes -= min(bytes, hpcc_class_bytes(q, min(pause_ns, turn_ns)));
 	return min_t(u64, bytes, U32_MAX);
 }
 
