@@ -19,6 +19,12 @@ static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 	};
 }
 
+/* The bytes that "above" refers to. As all thresholds of a class, it does not refer to qlen. */
+static inline u32 hpcc_queue_of(const struct hpcc_sched *q, const struct hpcc_load *load)
+{
+	return unlikely(q->class) ? hpcc_backlog(q) : load->backlog_bytes;
+}
+
 /* A snapshot of a locked port, with its load at this time. */
 static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct hpcc_load load,
 					      u64 ts_ns)
@@ -30,7 +36,7 @@ static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.tx_ns = load.busy_ns + q->offset.tx_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, load.backlog_bytes).ns,
-		.quiet = q->cfg.above && load.backlog_bytes <= q->cfg.above,
+		.quiet = q->cfg.above && hpcc_queue_of(q, &load) <= q->cfg.above,
 		.anonymous = !q->cfg.identify,
 	};
 }
