@@ -3,12 +3,14 @@
 """The module hpcc_netlink, kmod/hpcc/observe/netlink.c: what loads it, what holds it, and what works without it."""
 
 import errno
+import subprocess
 import threading
 import time
 
 from lib.genl import Family, Refused, as_nobody
 from lib.kernel import need, unload, users
-from lib.ktap import defer, expect, main
+from lib.ktap import defer, expect, expect_in, main
+from lib.modprobe import modprobe
 from lib.net import Netns
 from lib.path import get_links, set_links
 from lib.peer import Flow, Link
@@ -121,6 +123,24 @@ def test_events_without_it():
     expect("events", [(name, got["event"], got["mode"]) for name, got in family.heard()],
            [("flow-ntf", "path", "telemetry")])
     expect("loaded", users(NAME), None)
+
+
+def test_unload_waits_for_messages():
+    """genetlink reads an error message, which is part of the module, after the request: rmmod waits for genetlink."""
+    ns = fresh()
+    ns.ip("link add d0 type dummy")
+    expect("loaded", (need("sch_hpcc"), need(NAME), users("sch_hpcc_respond")), (True, True, None))
+    modprobe("sleep 3", "exit 1")
+    with ns:
+        # The kernel holds RTNL while modprobe runs, and a request of ethtool waits for RTNL within genetlink.
+        holds = subprocess.Popen("tc qdisc add dev d0 root hpcc respond 1kb".split(), stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        waits = subprocess.Popen("ethtool d0".split(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+    start = time.monotonic()
+    expect("unload", unload(ns, name=NAME), True)
+    expect_in("rmmod took, s", time.monotonic() - start, 1, 60)
+    expect("tc", (holds.wait() != 0, waits.wait() in range(256)), (True, True))
 
 
 def test_unload_while_requested():
