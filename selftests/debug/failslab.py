@@ -456,6 +456,26 @@ def test_create_responder():
     expect("users", users(module), 1)
 
 
+def test_create_class():
+    """Without memory a queue does not become a class, keeps its configuration, and holds no module."""
+    ns, module = Netns(), "sch_hpcc_class"
+    if users(module) is None:
+        expect("insmod", insert(module), 0)
+    ns.ip("link add d0 type dummy")
+    ns.tc("qdisc add dev d0 root handle 1: prio", "qdisc add dev d0 parent 1:1 handle 2: hpcc limit 2mb")
+    shown = ns.run("tc", "qdisc", "show", "dev", "d0")
+    Faults("sch_hpcc")
+    for how in "change parent 1:1 handle 2:", "add parent 1:2 handle 3:":
+        verb, where = how.split(" ", 1)
+        output = ns.run("tc", *f"qdisc {verb} dev d0 {where} hpcc class 1mbit bandwidth 1gbit limit 3mb".split(),
+                        check=False)
+        expect(how, ("Cannot allocate memory" in output, users(module), ns.run("tc", "qdisc", "show", "dev", "d0")),
+               (True, 0, shown))
+    Faults(probability=0)
+    ns.tc("qdisc change dev d0 parent 1:1 handle 2: hpcc class 1mbit bandwidth 1gbit")
+    expect("users", users(module), 1)
+
+
 def expect_error(error):
     """Fail unless an error reports a lack of memory."""
     if error not in (None, 0, errno.ENOMEM, errno.ENOBUFS):
