@@ -58,6 +58,17 @@ marks()
 
 test_marks_by_all_queues() { marks marks_by_all; }
 test_marks_less_as_packets_leave() { marks marks_less_as_packets_leave; }
+# A class marks by its own queue, and with "qlen port" by all queues of the port.
+test_marks_of_a_class()
+{
+	classes 8kbit bandwidth 1gbit node 7 port 2 class 1mbit marking ldcp kmin 600 kmax 600 knonect 64kb
+	judge marks_by_each
+}
+test_marks_of_a_class_by_all()
+{
+	classes 8kbit bandwidth 1gbit node 7 port 2 class 1mbit qlen port marking ldcp kmin 600 kmax 600 knonect 64kb
+	judge marks_by_all
+}
 test_shaping_queues_are_apart() { queues rate 1gbit node 7 port 2; judge tx_of_each; }
 test_qlen_is_of_all_queues() { classes 8kbit bandwidth 1gbit node 7 port 2; judge qlen_of_all; }
 

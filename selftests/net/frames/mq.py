@@ -130,6 +130,15 @@ def group_marks_by_all(wire):
         time.sleep(1)
 
 
+def group_marks_by_each(wire):
+    """With K_min = K_max = 600 bytes the fifth frame finds three waiting frames of its own class, and is marked."""
+    fill(wire, 5, ecn=2)
+    marks = {}
+    marks_of(wire, 10, marks)
+    # Each class finds 0, 0, 1, 2 and 3 frames.
+    expect("marks", marks, {1: [2, 2, 2, 2, 3], 2: [2, 2, 2, 2, 3]})
+
+
 def group_marks_less_as_packets_leave(wire):
     """With K_min = K_max = 600 bytes frames of class 2 find a queue of three frames of class 1, and later of two."""
     for minor in (1, 1, 1, 1, 2):
