@@ -79,6 +79,9 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
 	[TCA_HPCC_CLASS64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
 	[TCA_HPCC_QLEN]		= NLA_POLICY_MAX(NLA_U8, HPCC_QLEN_SOJOURN),
+	[TCA_HPCC_QUANTIZE]	= NLA_POLICY_MAX(NLA_U8, HPCC_QUANTIZE_MAX),
+	[TCA_HPCC_STRIP]	= NLA_POLICY_MASK(NLA_U8, HPCC_STAMP_TCP | HPCC_STRIP_ALL |
+							   HPCC_STAMP_CSIG_PUSH),
 };
 
 /* Bytes/s. Under RTNL. */
@@ -118,6 +121,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct 
 		hpcc_queue_shape(q);
 	q->cfg = *cfg;
 	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_respond_ops->enqueue : hpcc_enqueue);
+	WRITE_ONCE(sch->dequeue, hpcc_is_border(cfg) ? hpcc_border_ops->dequeue : hpcc_dequeue);
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
@@ -164,6 +168,8 @@ static const struct {
 	HPCC_MEMBER(TCA_HPCC_EVERY, u32, every_ns),
 	HPCC_MEMBER(TCA_HPCC_CLASS64, u64, class),
 	HPCC_MEMBER(TCA_HPCC_QLEN, u8, qlen),
+	HPCC_MEMBER(TCA_HPCC_QUANTIZE, u8, quantize),
+	HPCC_MEMBER(TCA_HPCC_STRIP, u8, strip),
 };
 
 /* Reset what a dump would not show: options without the stamp, respond or marking that they need.
@@ -258,6 +264,21 @@ static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *c
 	return 0;
 }
 
+static int hpcc_validate_border(struct nlattr **tb, const struct hpcc_config *cfg,
+				struct netlink_ext_ack *extack)
+{
+	const struct nlattr *attr = tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STAMP];
+
+	if (cfg->quantize && cfg->quantize < HPCC_QUANTIZE_MIN)
+		return hpcc_reject(extack, attr, -ERANGE, "quantize: 4 .. 64 steps, or 0 for off");
+	if (cfg->quantize && !(cfg->stamp & HPCC_STAMP_TCP))
+		return hpcc_reject(extack, attr, -EINVAL, "quantize: needs stamp tcp");
+	if (cfg->strip & ~HPCC_STRIP_ALL)
+		return hpcc_reject(extack, tb[TCA_HPCC_STRIP], -EINVAL,
+				   "strip: has to be ioam, int, ifa, csig, or several");
+	return 0;
+}
+
 /* Checks that a netlink policy cannot express: gaps in a range, and combinations of attributes. */
 static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
@@ -283,7 +304,8 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_conf
 				   "above: has to be at most limit");
 	if (cfg->class)
 		b = hpcc_bandwidth(qdisc_dev(sch), cfg);
-	return hpcc_validate_class(sch, tb, cfg, b, extack) ?:
+	return hpcc_validate_border(tb, cfg, extack) ?:
+	       hpcc_validate_class(sch, tb, cfg, b, extack) ?:
 	       hpcc_validate_carriers(sch, tb, cfg, extack) ?:
 	       hpcc_validate_respond(tb, cfg, extack) ?:
 	       hpcc_validate_marking(sch, tb, cfg, extack);
@@ -314,7 +336,7 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct nlattr *tb[TCA_HPCC_MAX + 1];
 	struct hpcc_config cfg = q->cfg;
-	u8 old = cfg.stamp;
+	u8 old = cfg.stamp | cfg.strip;
 	int err;
 
 	err = nla_parse_nested(tb, TCA_HPCC_MAX, opt, hpcc_policy, extack);
@@ -322,13 +344,14 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 		return err;
 	hpcc_parse_options(tb, &cfg);
 	hpcc_parse_class(sch, tb, &cfg);
-	err = hpcc_get_carriers(tb, cfg.stamp, extack);
+	err = hpcc_get_carriers(tb, cfg.stamp | cfg.strip, extack);
 	if (err)
 		return err;
 	err = hpcc_validate(sch, tb, &cfg, extack) ?:
 	      hpcc_responder_get(sch, &cfg, tb[TCA_HPCC_RESPOND], extack) ?:
+	      hpcc_border_get(q, &cfg, tb, extack) ?:
 	      hpcc_switch(sch, &cfg, tb[TCA_HPCC_CLASS64], extack);
-	hpcc_put_carriers(err ? cfg.stamp : old);
+	hpcc_put_carriers(err ? cfg.stamp | cfg.strip : old);
 	return err;
 }
 
@@ -365,7 +388,8 @@ static void hpcc_destroy(struct Qdisc *sch)
 	hpcc_class_put(q->class);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
-	hpcc_put_carriers(q->cfg.stamp);
+	hpcc_border_put(q);
+	hpcc_put_carriers(q->cfg.stamp | q->cfg.strip);
 }
 
 /* Dump the effective values, not the configured ones. */
@@ -413,6 +437,8 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 			     nla_put_u32(skb, TCA_HPCC_EVERY, cfg.every_ns))) ||
 	    (cfg.class && (nla_put_u64_64bit(skb, TCA_HPCC_CLASS64, cfg.class, TCA_HPCC_PAD) ||
 			   nla_put_u8(skb, TCA_HPCC_QLEN, cfg.qlen))) ||
+	    (cfg.quantize && nla_put_u8(skb, TCA_HPCC_QUANTIZE, cfg.quantize)) ||
+	    (cfg.strip && nla_put_u8(skb, TCA_HPCC_STRIP, cfg.strip)) ||
 	    hpcc_dump_carriers(skb, &cfg) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
 	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||

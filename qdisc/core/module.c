@@ -4,6 +4,7 @@
 #include <linux/kmod.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/slab.h>
 #include <net/netlink.h>
 
 #include "core/sched.h"
@@ -15,7 +16,13 @@ static struct hpcc_module hpcc_respond_module = {
 	.name = "respond", .missing = "respond: module sch_hpcc_respond not loaded",
 };
 
+static struct hpcc_module hpcc_border_module = {
+	.name = "border", .missing = "quantize, strip: module sch_hpcc_border not loaded",
+};
+
 const struct hpcc_respond_ops *hpcc_respond_ops __read_mostly;
+
+const struct hpcc_border_ops *hpcc_border_ops __read_mostly;
 
 /**
  * hpcc_module_set() - store that a module was loaded, or is being removed
@@ -132,4 +139,58 @@ void hpcc_responder_put(struct hpcc_sched *q)
 		return;
 	hpcc_respond_ops->destroy(q->responder);
 	module_put(hpcc_respond_module.owner);
+}
+
+/**
+ * hpcc_border_register() - let ports be borders
+ * @ops: functions of sch_hpcc_border
+ * Return: 0, for module_driver().
+ */
+int hpcc_border_register(const struct hpcc_border_ops *ops)
+{
+	hpcc_border_ops = ops;
+	hpcc_module_set(&hpcc_border_module, ops->owner);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_border_register);
+
+/**
+ * hpcc_border_unregister() - sch_hpcc_border is being removed; no port uses it
+ * @ops: its functions
+ */
+void hpcc_border_unregister(const struct hpcc_border_ops *ops)
+{
+	hpcc_module_set(&hpcc_border_module, NULL);
+	hpcc_border_ops = NULL;
+}
+EXPORT_SYMBOL_GPL(hpcc_border_unregister);
+
+/* Create the state of a border, if @cfg needs it. As a responder, it exists until the port is
+ * destroyed. Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
+ */
+int hpcc_border_get(struct hpcc_sched *q, const struct hpcc_config *cfg, struct nlattr **tb,
+		    struct netlink_ext_ack *extack)
+{
+	int err;
+
+	if (!hpcc_is_border(cfg) || q->border)
+		return 0;
+	err = hpcc_module_get(&hpcc_border_module, tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STRIP],
+			      extack);
+	if (err)
+		return err;
+	q->border = kvzalloc(hpcc_border_ops->size, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (q->border)
+		return 0;
+	module_put(hpcc_border_module.owner);
+	return -ENOMEM;
+}
+
+/* Free the state of a border after the last packet. */
+void hpcc_border_put(struct hpcc_sched *q)
+{
+	if (!q->border)
+		return;
+	kvfree(q->border);
+	module_put(hpcc_border_module.owner);
 }

@@ -497,6 +497,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	qdisc_bstats_update(sch, skb);
 	return skb;
 }
+EXPORT_SYMBOL_GPL(hpcc_dequeue);
 
 /* Qdisc_ops::peek. A packet that a parent only looks at has not started: hpcc_dequeue() stamps it.
  */

@@ -41,6 +41,8 @@ struct hpcc_config {
 	u8	walk;		/* option kind for hpcc_parse_any(), or HPCC_WALK_IP_ONLY */
 	u8	qlen;		/* enum hpcc_qlen */
 	u8	number;		/* of the class, unique on its port; 0: no class */
+	u8	quantize;	/* steps of u' in records that leave; 0: off */
+	u8	strip;		/* HPCC_STAMP_*, carriers to remove */
 	bool	split;		/* split GSO packets (hpcc_must_split()) */
 	bool	identify;	/* answer requests for node, port and B */
 	bool	stats;		/* fill in the histogram and qlen_max_bytes */
@@ -140,6 +142,7 @@ struct hpcc_sched {
 	struct hpcc_port	*shared;	/* port of several queues (port.c), or NULL */
 	struct hpcc_responder	*responder;	/* sends responses (respond.c), or NULL */
 	struct hpcc_class	*class;		/* state of a class (class.c), or NULL */
+	struct hpcc_border	*border;	/* set once, as responder (border.c), or NULL */
 	struct tc_hpcc_xstats	stats;		/* the dump fills in qlen_bytes and bandwidth */
 	u64			unstamped[__HPCC_UNSTAMPED_MAX]; /* enum hpcc_unstamped */
 	u64			hist[HPCC_HIST_BUCKETS];	/* of queue lengths (histogram.h) */
@@ -316,6 +319,29 @@ void hpcc_respond_unregister(const struct hpcc_respond_ops *ops);
 int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
 		       struct netlink_ext_ack *extack);
 void hpcc_responder_put(struct hpcc_sched *q);
+
+/* Functions of sch_hpcc_border; size of its state, which is all zero at first. dequeue() is
+ * Qdisc_ops::dequeue of a border.
+ */
+struct hpcc_border_ops {
+	struct module *owner;
+	size_t	size;
+	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+};
+
+/* module.c; NULL while sch_hpcc_border is not loaded; constant while a port has border. */
+extern const struct hpcc_border_ops *hpcc_border_ops;
+
+int hpcc_border_register(const struct hpcc_border_ops *ops);
+void hpcc_border_unregister(const struct hpcc_border_ops *ops);
+int hpcc_border_get(struct hpcc_sched *q, const struct hpcc_config *cfg, struct nlattr **tb,
+		    struct netlink_ext_ack *extack);
+void hpcc_border_put(struct hpcc_sched *q);
+
+static inline bool hpcc_is_border(const struct hpcc_config *cfg)
+{
+	return cfg->quantize || cfg->strip;
+}
 
 /* State of a class, under the qdisc's lock. class.c defines the terms. */
 struct hpcc_class {

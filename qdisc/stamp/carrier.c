@@ -18,6 +18,7 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_INT] = { HPCC_CARRIER_IN("int", "int"), .stamp_bit = HPCC_STAMP_INT },
 	[HPCC_ROW_CSIG] = { HPCC_CARRIER_IN("csig", "csig"), .stamp_bit = HPCC_STAMP_CSIG },
 };
+EXPORT_SYMBOL_GPL(hpcc_stamp_carriers);
 
 /**
  * hpcc_stamp_register() - let ports use the carriers of a module
@@ -133,6 +134,7 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 	}
 	return headers;
 }
+EXPORT_SYMBOL_GPL(hpcc_parse_any);
 
 /**
  * hpcc_hint_need() - make the first bytes of an arriving packet readable

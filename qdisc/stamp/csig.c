@@ -123,6 +123,19 @@ static int hpcc_push_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return HPCC_STAMP_WRITTEN;
 }
 
+static int hpcc_csig_strip(struct sk_buff *skb, u32 hint)
+{
+	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
+	int err = skb_ensure_writable(skb, at + HPCC_CSIG_LEN + sizeof(u16));
+
+	if (err)
+		return err;
+	if (skb->protocol == get_unaligned((__be16 *)(skb->data + at)))
+		skb->protocol = get_unaligned((__be16 *)(skb->data + at + HPCC_CSIG_LEN));
+	hpcc_close(skb, at, HPCC_CSIG_LEN);
+	return 0;
+}
+
 static int hpcc_csig_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			      struct netlink_ext_ack *extack)
 {
@@ -157,6 +170,7 @@ static const struct hpcc_stamp_ops hpcc_csig_ops = {
 	.next		= &hpcc_csig_push_ops,
 	.hint		= hpcc_csig_hint,
 	.write		= hpcc_csig_stamp,
+	.strip		= hpcc_csig_strip,
 	.validate	= hpcc_csig_validate,
 	.commit		= hpcc_csig_commit,
 };

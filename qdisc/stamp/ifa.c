@@ -113,6 +113,33 @@ static int hpcc_ifa_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return HPCC_STAMP_WRITTEN;
 }
 
+/* The metadata are removed first, then the header; TCP follows IP again. */
+static int hpcc_ifa_strip(struct sk_buff *skb, u32 hint)
+{
+	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
+	u32 ip = at - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
+	u32 end = ip + hpcc_ip_len(skb, ip);
+	struct iphdr *iph;
+	struct hpcc_ifa t;
+	int len;
+
+	len = hpcc_ifa_find(skb->data + at, HPCC_IFA_LEN + FIELD_GET(HPCC_HINT_SIZE, hint),
+			    end - at, &t);
+	if (len < 0 || skb_ensure_writable(skb, at + len))
+		return -EINVAL;
+	hpcc_close(skb, at + t.md, len - t.md);
+	hpcc_close(skb, at, HPCC_IFA_HEAD_LEN);
+	hpcc_ip_grow(skb, ip, t.md - len - HPCC_IFA_HEAD_LEN);
+	iph = (struct iphdr *)(skb->data + ip);
+	if (iph->version == 4) {
+		csum_replace2(&iph->check, htons(HPCC_IFA_PROTOCOL), htons(IPPROTO_TCP));
+		iph->protocol = IPPROTO_TCP;
+	} else {
+		((struct ipv6hdr *)iph)->nexthdr = IPPROTO_TCP;
+	}
+	return 0;
+}
+
 /* IFA has no flag for a missing hop, so a port with identify off cannot push metadata. */
 static int hpcc_ifa_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			     struct netlink_ext_ack *extack)
@@ -127,6 +154,7 @@ static const struct hpcc_stamp_ops hpcc_ifa_ops = {
 	.owner		= THIS_MODULE,
 	.hint		= hpcc_ifa_hint,
 	.write		= hpcc_ifa_stamp,
+	.strip		= hpcc_ifa_strip,
 	.validate	= hpcc_ifa_validate,
 };
 

@@ -9,6 +9,7 @@
 #include <linux/ipv6.h>
 #include <linux/tcp.h>
 #include <net/dsfield.h>
+#include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <hpcc/carrier/int.h>
 #include <hpcc/wire/stamp.h>
@@ -118,11 +119,40 @@ static int hpcc_int_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return ret;
 }
 
+/* Remove shim, header and stack, and restore the DSCP. */
+static int hpcc_int_strip(struct sk_buff *skb, u32 hint)
+{
+	u32 tcp = FIELD_GET(HPCC_HINT_AT, hint);
+	u32 ip = tcp - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
+	u32 at = tcp + FIELD_GET(HPCC_HINT_SIZE, hint);
+	struct hpcc_int_md t;
+	int err = 0, n;
+	__wsum sum;
+	u8 *p;
+
+	n = hpcc_int_find(skb->data + at, HPCC_INT_LEN, ip + hpcc_ip_len(skb, ip) - at, &t);
+	if (n >= 0)
+		err = skb_ensure_writable(skb, at + n);
+	if (n < 0 || err)
+		return n < 0 ? n : err;
+	p = skb->data + ip;
+	if (p[0] >> 4 == 4)
+		ipv4_change_dsfield((struct iphdr *)p, INET_ECN_MASK, skb->data[at + 3]);
+	else
+		ipv6_change_dsfield((struct ipv6hdr *)p, INET_ECN_MASK, skb->data[at + 3]);
+	sum = csum_partial(skb->data + at, n, 0);
+	hpcc_close(skb, at, n);
+	hpcc_ip_grow(skb, ip, -n);
+	hpcc_int_check(skb, tcp, ~sum, ~n);
+	return 0;
+}
+
 static const struct hpcc_stamp_ops hpcc_int_ops = {
 	.row		= HPCC_ROW_INT,
 	.owner		= THIS_MODULE,
 	.hint		= hpcc_int_hint,
 	.write		= hpcc_int_stamp,
+	.strip		= hpcc_int_strip,
 	.validate	= hpcc_validate_port,
 };
 

@@ -71,11 +71,28 @@ static int hpcc_ioam_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
 }
 
+/* Overwrite the trace with zeros, which is a trace without fields. To remove it would need padding,
+ * and hosts drop packets with so much padding.
+ */
+static int hpcc_ioam_strip(struct sk_buff *skb, u32 hint)
+{
+	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
+	u32 len = FIELD_GET(HPCC_HINT_SIZE, hint) * 4;
+	int err = skb_ensure_writable(skb, at + len);
+
+	if (err)
+		return err;
+	skb_forward_csum(skb);
+	memset(skb->data + at, 0, len);
+	return 0;
+}
+
 static const struct hpcc_stamp_ops hpcc_ioam_ops = {
 	.row		= HPCC_ROW_IOAM,
 	.owner		= THIS_MODULE,
 	.hint		= hpcc_ioam_hint,
 	.write		= hpcc_ioam_stamp,
+	.strip		= hpcc_ioam_strip,
 	.validate	= hpcc_validate_port,
 };
 

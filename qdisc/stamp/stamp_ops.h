@@ -50,10 +50,12 @@ enum hpcc_stamp_row {
  *	HPCC_HINT_CARRIER, which replaces the hint of @headers; 0: the packet has no such carrier
  * @write: write to a departing packet by its hint; @ts_ns and return value as in
  *	hpcc_stamp_packet()
+ * @strip: remove the carrier from a departing packet, or overwrite it, by @hint; returns 0;
+ *	-ENOENT: it is not there; or another error. NULL: another row has the same carrier
  * @validate: check the configuration of a port that stamps the carrier; returns 0 or an error
  * @commit: called when the port has a new configuration; may be NULL
  *
- * @hint and @write run under the qdisc's lock, @validate under RTNL, @commit under both.
+ * @hint, @write and @strip run under the qdisc's lock, @validate under RTNL, @commit under both.
  */
 struct hpcc_stamp_ops {
 	enum hpcc_stamp_row row;
@@ -62,6 +64,7 @@ struct hpcc_stamp_ops {
 	u32	(*hint)(struct sk_buff *skb, const struct hpcc_config *cfg,
 			struct hpcc_headers *headers);
 	int	(*write)(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+	int	(*strip)(struct sk_buff *skb, u32 hint);
 	int	(*validate)(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			    struct netlink_ext_ack *extack);
 	void	(*commit)(struct hpcc_sched *q);
@@ -112,5 +115,28 @@ int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_
 /* stamp.c */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns);
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
+
+/**
+ * hpcc_close() - remove bytes inside a packet
+ * @skb: the packet, writable up to @at + @n
+ * @at: offset of the bytes; all bytes before them move, and so do their header offsets
+ * @n: number of bytes
+ */
+static inline void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
+{
+	const int end = at + n;
+	bool network = skb_network_offset(skb) < end;
+	bool transport = skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end;
+	bool csum = skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end;
+
+	skb_forward_csum(skb);
+	memmove(skb->data + n, skb->data, at);
+	__skb_pull(skb, n);
+	if (skb_mac_header_was_set(skb))
+		skb->mac_header += n;
+	skb->network_header += network ? n : 0;
+	skb->transport_header += transport ? n : 0;
+	skb->csum_start += csum ? n : 0;
+}
 
 #endif /* _HPCC_QDISC_STAMP_STAMP_OPS_H */

@@ -26,6 +26,7 @@ static void explain(void)
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
 		"                [ class RATE [ qlen class|port|sojourn ] ]\n"
+		"                [ quantize STEPS|off ] [ strip CARRIER[,CARRIER]|all|off ]\n"
 		"\n"
 		"rate       shape to this rate, 1kbit .. 10tbit; 0: do not shape (default)\n"
 		"bandwidth  B in telemetry, if rate is 0; 0: speed of the device (default)\n"
@@ -56,7 +57,11 @@ static void explain(void)
 		"class      the rate that the classful parent guarantees to this queue, 1kbit .. bandwidth;\n"
 		"           0: the queue is no class (default)\n"
 		"qlen       qlen in the records of a class: own queue (class), all queues of the port, or\n"
-		"           waiting time (sojourn, default below prio)\n",
+		"           waiting time (sojourn, default below prio)\n"
+		"quantize   border of a domain: TCP options that leave show only u', rounded up to multiples\n"
+		"           of 1/STEPS, 4 .. 64, and at least 1/2 (off)\n"
+		"strip      border of a domain: remove these carriers from packets that leave: ioam, int, ifa,\n"
+		"           csig (off)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,
 		HPCC_CSIG_ABW_MAX, HPCC_CSIG_ABW_DEFAULT, HPCC_CSIG_TIME_DEFAULT);
 }
@@ -165,6 +170,19 @@ static bool parse_time(const struct option *option, const char *arg, __u64 *valu
 	return check(option, arg, good);
 }
 
+/* STEPS; 0 means off. */
+static bool parse_steps(const struct option *option, const char *arg, __u64 *value)
+{
+	char *end;
+
+	*value = 0;
+	if (!strcmp(arg, "off"))
+		return true;
+	*value = strtoul(arg, &end, 10);
+	return check(option, arg, *arg >= '1' && *arg <= '9' && !*end && *value >= option->min &&
+		     *value <= option->max);
+}
+
 static void print_number(const struct option *option, __u64 value)
 {
 	print_text("%s ", option->name);
@@ -245,16 +263,13 @@ static const struct {
 	{ "csig_push",	HPCC_STAMP_CSIG_PUSH },
 };
 
-/* TCP alone prints as "stamp", for scripts of older versions. */
-static void print_stamp(const struct option *option, __u64 value)
+/* A list of carriers; in JSON an array. */
+static void print_carriers(const char *name, __u64 value)
 {
 	const char *format = "%s";
 	size_t i;
 
-	print_flag(option, value);
-	if (!value || value == HPCC_STAMP_TCP)
-		return;
-	open_json_array(PRINT_JSON, "carriers");
+	open_json_array(PRINT_JSON, name);
 	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
 		if (!(value & carriers[i].value))
 			continue;
@@ -263,6 +278,45 @@ static void print_stamp(const struct option *option, __u64 value)
 	}
 	close_json_array(PRINT_JSON, NULL);
 	print_text("%s", " ");
+}
+
+/* TCP alone prints as "stamp", for scripts of older versions. */
+static void print_stamp(const struct option *option, __u64 value)
+{
+	print_flag(option, value);
+	if (value && value != HPCC_STAMP_TCP)
+		print_carriers("carriers", value);
+}
+
+static void print_strip(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_carriers(option->name, value);
+}
+
+/* Parse a list of carriers; 0: @arg is no such list. */
+static __u8 parse_carriers(const char *arg)
+{
+	__u8 value = 0, one;
+	size_t i, len;
+
+	do {
+		one = 0;
+		len = strcspn(arg, ",");
+		for (i = 0; i < ARRAY_SIZE(carriers); i++)
+			if (strlen(carriers[i].name) == len && !strncmp(arg, carriers[i].name, len))
+				one = carriers[i].value;
+		value |= one;
+		arg += len + 1;
+	} while (one && arg[-1]);
+	return one ? value : 0;
+}
+
+static bool parse_strip(const struct option *option, const char *arg, __u64 *value)
+{
+	*value = !strcmp(arg, "all") ? HPCC_STRIP_ALL : parse_carriers(arg);
+	return check(option, arg,
+		     !strcmp(arg, "off") || (*value && !(*value & ~(__u64)HPCC_STRIP_ALL)));
 }
 
 /* The options, in the order of tc qdisc show. */
@@ -313,6 +367,10 @@ static const struct option options[] = {
 	  .max = HPCC_RATE_MAX, .allowed = "a rate, 1kbit .. 10tbit, or 0" },
 	{ "qlen", TCA_HPCC_QLEN, 1, parse_word, print_word, .min = HPCC_QLEN_CLASS,
 	  .allowed = "class, port or sojourn", .words = { "class", "port", "sojourn" } },
+	{ "quantize", TCA_HPCC_QUANTIZE, 1, parse_steps, print_number, .min = HPCC_QUANTIZE_MIN,
+	  .max = HPCC_QUANTIZE_MAX, .allowed = "a number, 4 .. 64, or off" },
+	{ "strip", TCA_HPCC_STRIP, 1, parse_strip, print_strip,
+	  .allowed = "ioam, int, ifa, csig, or several: ioam,ifa; all, or off" },
 };
 
 static const struct option *find_option(const char *arg)
@@ -323,24 +381,6 @@ static const struct option *find_option(const char *arg)
 		if (o->parse ? !strcmp(arg, o->name) : word_index(o, arg) >= 0)
 			return o;
 	return NULL;
-}
-
-/* Parse a list of carriers; 0: @arg is no such list. */
-static __u8 parse_carriers(const char *arg)
-{
-	__u8 value = 0, one;
-	size_t i, len;
-
-	do {
-		one = 0;
-		len = strcspn(arg, ",");
-		for (i = 0; i < ARRAY_SIZE(carriers); i++)
-			if (strlen(carriers[i].name) == len && !strncmp(arg, carriers[i].name, len))
-				one = carriers[i].value;
-		value |= one;
-		arg += len + 1;
-	} while (one && arg[-1]);
-	return one ? value : 0;
 }
 
 /* Carriers may follow "stamp". Returns the number of arguments used, or -1. */

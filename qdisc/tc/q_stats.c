@@ -166,6 +166,11 @@ int hpcc_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xstats)
 	print_u64("responses_held", " held %llu", st->responses_held);
 	print_u64("responses_lost", " lost %llu", st->responses_lost);
 	print_u64("responses_failed", " failed %llu", st->responses_failed);
+	if (is_json_context() || st->quantized || st->stripped || st->border_failed) {
+		print_u64("quantized", "\n  border quantized %llu", st->quantized);
+		print_u64("stripped", " stripped %llu", st->stripped);
+		print_u64("border_failed", " failed %llu", st->border_failed);
+	}
 	if (is_json_context())
 		print_histogram(&all);
 	close_json_object();

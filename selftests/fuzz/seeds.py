@@ -337,6 +337,25 @@ def csig_seeds():
     yield "signals", fields() + b"".join((t << 13 | s << 7 | lm).to_bytes(2, "big") + b"\x09\x09"
                                          for t, s, lm in signals)
 
+def border_seeds():
+    def series(busy, queue, units=2500, count=6):
+        """Return records of a link with this part of busy time, and of a queue."""
+        return b"".join(b"\0" + record(3, at * units, int(at * units * busy), queue)[::-1] + number(units)
+                        for at in range(1, count))
+
+    def run(events, steps=16):
+        return bytes([steps - 4]) + b"\1\2\3\4" + events
+
+    for name, busy, queue in ("idle", 0, 0), ("busy", 0.7, 0), ("full", 1, 0), ("queue", 1, 0x4ff), ("more", 1.5, 0xfff):
+        yield name, run(series(busy, queue))
+        yield name + "-in-4", run(series(busy, queue), 4)
+    yield "within-a-window", run(series(0.5, 0, 100))
+    yield "old", run(series(0.5, 0, 1 << 19))
+    yield "back", run(series(0.5, 0) + b"\0" + record(3, 1, 1)[::-1] + number(10))
+    yield "responses", run(b"".join(b"\x80" + record(2, 5, 6, code, 7)[::-1] for code in (0, 1, 0xff, 0x5ab, 0xfff)))
+    yield "options", run(b"".join(b"\x40" + bytes([kind, nr, 0, 0, what << 4]) + bytes(7)
+                                  for kind in range(8) for nr in (0, 1) for what in range(5)))
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: seeds.py DIR")

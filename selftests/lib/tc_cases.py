@@ -36,6 +36,9 @@ ACCEPTED = (
     ("6c79", "marking ldcp kmax 1mb", "kmax 1048576b "),
     ("6e38", "marking ldcp pmax 0.25", "pmax 0.25 "),
     ("6ff7", "marking ldcp knonect 50000b", "knonect 50000b "),
+    ("9101", "quantize 4 strip ioam,ifa", "marking off quantize 4 strip ioam,ifa $"),
+    ("9102", "quantize 64 strip all", "marking off quantize 64 strip ioam,int,ifa,csig $"),
+    ("9103", "quantize off strip off", "marking off $"),
 )
 
 # Options of a change, and the output of tc. tc prints an error of the kernel after "Error: ", and
@@ -117,6 +120,17 @@ REFUSED = (
     ("9004", "qlen none", 'qlen "none": has to be class, port or sojourn'),
     ("9005", "class 1bit", 'class "1bit": has to be a rate'),
     ("9006", "class", "class: a value has to follow"),
+    ("9104", "quantize 0", 'quantize "0": has to be a number, 4 .. 64, or off'),
+    ("9105", "quantize 3", 'quantize "3": has to be a number, 4 .. 64, or off'),
+    ("9106", "quantize 65", 'quantize "65": has to be a number, 4 .. 64, or off'),
+    ("9107", "quantize 8x", 'quantize "8x": has to be a number, 4 .. 64, or off'),
+    ("9108", "quantize", "quantize: a value has to follow"),
+    ("9109", "nostamp quantize 8", "Error: quantize: needs stamp tcp"),
+    ("910a", "stamp ioam quantize 8", "Error: quantize: needs stamp tcp"),
+    ("910b", "strip tcp", 'strip "tcp": has to be ioam, int, ifa, csig, or several: ioam,ifa; all, or off'),
+    ("910c", "strip ioam,udp", 'strip "ioam,udp": has to be ioam, int'),
+    ("910d", "strip csig_push", 'strip "csig_push": has to be ioam, int'),
+    ("910e", "strip", "strip: a value has to follow"),
     ("72e0", "help", r"Usage: \.\.\. hpcc "),
 )
 # Spellings of numbers that tc refuses.
@@ -156,6 +170,8 @@ OTHERS = (
     ("9007", "Add a class below prio", LEAF,
      "qdisc replace DEV handle 2: parent 9:1 hpcc bandwidth 10gbit class 2gbit qlen port", 0,
      "^qdisc hpcc 2: parent 9:1 .*marking off class 2Gbit qlen port $", 1, "$TC qdisc show dev $DUMMY"),
+    ("910f", "Turn stamping off at a border, which is refused", "quantize 8",
+     "qdisc change DEV handle 1: root hpcc nostamp", 2, "^qdisc hpcc 1: root .* stamp .*quantize 8 $"),
     ("7a71", "Show statistics of hpcc in JSON", "", "-s -j qdisc show DEV", 0,
      '"hpcc":{"bandwidth":[0-9]+,"tx_bytes":[0-9]+,"tx_packets":[0-9]+,"stamped":0,'),
 )

@@ -26,7 +26,8 @@ EVERYTHING = {
     "delay": 1500, "kind": 254, "stamp": ["tcp", "ioam", "int", "csig", "csig-push"], "split": 0,
     "marking": "ldcp", "kmin": 30000, "kmax": 40000, "pmax": 250000, "knonect": 50000, "stats": 0,
     "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
-    "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
+    "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000,
+    "quantize": 16, "strip": ["ioam", "ifa"]}
 # Attributes of a class, which the root qdisc cannot be.
 CLASS = {"class64": 125000000, "qlen": "sojourn"}
 # cli.py of the guest's kernel; cli.py of 6.1 does not support rtnetlink.
@@ -189,7 +190,8 @@ def test_round_trip():
         expect("set", port.set(encode(what)), ("", ""))
         expect("got", decode(port.dump()["options"]), what)
     some = {"stamp": [], "marking": "off", "rate64": 0}
-    expect("set", port.set(encode(some)), ("", ""))
+    expect("a border needs tcp", port.set(encode(some)), ("EINVAL", "quantize: needs stamp tcp"))
+    expect("set", port.set(encode(some | {"quantize": 0})), ("", ""))
     got = decode(port.dump()["options"])
     expect("got", {name: got[name] for name in some}, some)
 
@@ -250,7 +252,8 @@ if CLI.exists():
              "options": EVERYTHING}))
         shown, = [one for one in json.loads(cli("--dump", "getqdisc")) if one.get("kind") == "hpcc"]
         # cli.py returns flags as a set.
-        shown["options"]["stamp"] = sorted(shown["options"]["stamp"], key=entries("hpcc-stamp").index)
+        for name in "stamp", "strip":
+            shown["options"][name] = sorted(shown["options"][name], key=entries("hpcc-stamp").index)
         expect("options", {name: value for name, value in shown["options"].items() if name != "pad"},
                EVERYTHING)
         expect("statistics", shown["stats2"]["app"]["port"]["bandwidth"], EVERYTHING["rate64"])

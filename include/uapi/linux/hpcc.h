@@ -158,6 +158,8 @@ enum {
 	TCA_HPCC_CSIG_TIME,	/* u32, unit of buckets of times, ns, 1 .. HPCC_CSIG_TIME_MAX_NS */
 	TCA_HPCC_CLASS64,	/* u64, rate that the parent guarantees, bytes/s; 0: no class */
 	TCA_HPCC_QLEN,		/* u8, enum hpcc_qlen; needs TCA_HPCC_CLASS64 */
+	TCA_HPCC_QUANTIZE,	/* u8, steps of u' in records that leave; 0: records unchanged */
+	TCA_HPCC_STRIP,		/* u8, HPCC_STAMP_*, carriers to remove: IOAM, INT, IFA, CSIG */
 	__TCA_HPCC_MAX,
 };
 
@@ -169,6 +171,8 @@ enum {
 #define HPCC_STAMP_IFA		0x8	/* pushes IFA metadata */
 #define HPCC_STAMP_CSIG		0x10	/* writes CSIG tags */
 #define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes a CSIG tag if a segment requests one */
+
+#define HPCC_STRIP_ALL		(HPCC_STAMP_IOAM | HPCC_STAMP_INT | HPCC_STAMP_IFA | HPCC_STAMP_CSIG)
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
@@ -188,6 +192,8 @@ enum {
 #define HPCC_CSIG_TIME_DEFAULT	64
 #define HPCC_CSIG_TIME_MAX_NS	1000000
 #define HPCC_CLASSES_MAX	255	/* of one port */
+#define HPCC_QUANTIZE_MIN	4	/* u' is rounded up to multiples of 1/4 */
+#define HPCC_QUANTIZE_MAX	64
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
@@ -224,7 +230,7 @@ enum hpcc_qlen {
  * queues.
  *
  * A kernel with 4 KB pages has 3776 bytes for a notification, which contains two dumps if one qdisc
- * replaces another. A dump with all options takes about 1720 bytes; it contains the statistics only
+ * replaces another. A dump with all options takes about 1760 bytes; it contains the statistics only
  * once, in TCA_STATS_APP of TCA_STATS2.
  */
 #define HPCC_HIST_UNIT		64
@@ -294,6 +300,10 @@ enum {
  *	the port or of the flow's sender was used up
  * @responses_lost: responses not sent: too many responses waited, or the packet was not writable
  * @responses_failed: responses not sent: there was no memory, or the stack refused them
+ * @quantized: packets whose telemetry options TCA_HPCC_QUANTIZE changed
+ * @stripped: carriers that TCA_HPCC_STRIP removed from packets
+ * @border_failed: packets that left with telemetry that a border should have changed: it is
+ *	malformed or signed, or there was no memory
  */
 struct tc_hpcc_xstats {
 	__u64	tx_bytes;
@@ -317,6 +327,9 @@ struct tc_hpcc_xstats {
 	__u64	responses_held;
 	__u64	responses_lost;
 	__u64	responses_failed;
+	__u64	quantized;
+	__u64	stripped;
+	__u64	border_failed;
 };
 
 #endif /* _UAPI_LINUX_HPCC_H */

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The border of a domain (draft-miao-iccrg-hpccplus section 9.1): a packet that leaves the port does
+ * not show the rate, the load or the names of links. This code quantizes the TCP option: load
+ * records become records of virtual links (hpcc/wire/border.h), and identities and the number of
+ * flows are removed. Modules of carriers remove their bytes.
+ *
+ * A packet changes when the device fetches it, after the port has written its own record. Links are
+ * in a table of constant size. The key contains the source of the packet, so a host that writes
+ * false records changes only the records of its own packets.
+ */
+#include <linux/random.h>
+#include <linux/siphash.h>
+#include <hpcc/wire/border.h>
+
+#include "stamp/stamp_ops.h"
+
+#define HPCC_BORDER_SETS	1024
+#define HPCC_BORDER_WAYS	4
+
+struct hpcc_border {
+	siphash_key_t		key;
+	u64			start_ns;	/* secret start of the clock; 0: no packet yet */
+	struct hpcc_border_link	links[HPCC_BORDER_SETS][HPCC_BORDER_WAYS];
+};
+
+/* Replace a load record. A new link replaces the oldest one of its set. @host: hash of the source.
+ */
+static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt *opt, u64 host,
+			     u64 now_ns)
+{
+	struct hpcc_border *b = q->border;
+	struct hpcc_border_link *set, *l, *oldest;
+	u64 key, now = (now_ns + b->start_ns) >> opt->scale;
+	struct hpcc_record r;
+
+	hpcc_record_decode(p, &r);
+	key = siphash_3u64(host, get_unaligned_be16(p) >> 4, opt->type << 8 | opt->scale, &b->key);
+	set = b->links[key % HPCC_BORDER_SETS];
+	oldest = set;
+	for (l = set; l < set + HPCC_BORDER_WAYS; l++) {
+		if (l->key == key && hpcc_border_fits(l, &r, max(now, l->from)))
+			break;
+		if (l->seen_ns < oldest->seen_ns)
+			oldest = l;
+	}
+	if (l == set + HPCC_BORDER_WAYS) {
+		l = oldest;
+		l->key = key;
+		hpcc_border_begin(l, &r, now, get_random_u32(), q->cfg.quantize);
+	}
+	l->seen_ns = now_ns;
+	hpcc_border_update(l, &r, max(now, l->from), q->cfg.quantize);
+	hpcc_record_encode(p, &r);
+}
+
+/* Change an option. Return: false if it is malformed or signed, and so unchanged. */
+static bool hpcc_border_option(struct hpcc_sched *q, u8 *p, u32 len, u64 host, u64 now_ns)
+{
+	u8 *slot, *end = p + len;
+	struct hpcc_opt opt;
+
+	/* A signature follows the records. */
+	if ((len - HPCC_OPT_HEAD_LEN) % HPCC_RECORD_LEN || hpcc_opt_decode(p, len, &opt))
+		return false;
+	if (hpcc_border_removes(&opt, p)) {
+		memset(p, HPCC_TCPOPT_NOP, len);
+		return true;
+	}
+	for (slot = p + HPCC_OPT_HEAD_LEN; slot < end; slot += HPCC_RECORD_LEN) {
+		if (opt.type == HPCC_OPT_IDENTIFY)
+			memset(slot, 0, HPCC_RECORD_LEN);
+		else if (opt.type == HPCC_OPT_RESPONSE)
+			hpcc_border_response(slot, q->cfg.quantize);
+		else if (opt.type != HPCC_OPT_REPORT && hpcc_slot_hop(slot) &&
+			 hpcc_slot_hop(slot) <= opt.hops)
+			hpcc_border_load(q, slot, &opt, host, now_ns);
+	}
+	return true;
+}
+
+/* Find the TCP header. Return: the length of its options; 0: no options, or a SYN. */
+static u32 hpcc_border_opts(struct hpcc_sched *q, struct sk_buff *skb,
+			    struct hpcc_opt_location *place)
+{
+	struct hpcc_frame f;
+	const u8 *tcp;
+	u32 hlen;
+	int ret;
+
+	do {
+		f = (struct hpcc_frame){
+			.p = skb->data,
+			.have = skb_headlen(skb),
+			.len = skb->len,
+			.proto = HPCC_PROTO_ETHERNET,
+		};
+		if (!hpcc_is_ethernet(skb->dev)) {
+			f.network = max(skb_network_offset(skb), 0);
+			f.proto = ntohs(skb->protocol);
+		}
+		place->tcp = 0;
+		ret = hpcc_walk(&f, q->cfg.kind, place);
+	} while (ret == HPCC_WALK_MORE && pskb_may_pull(skb, place->need));
+	if (place->tcp && place->tcp + sizeof(struct tcphdr) <= skb_headlen(skb)) {
+		tcp = skb->data + place->tcp;
+		hlen = (tcp[HPCC_TCP_DOFF] >> 4) * 4;
+		/* If the walk rejected the header, end is the end of the packet. */
+		if (hlen >= sizeof(struct tcphdr) && place->tcp + hlen == place->end &&
+		    place->end <= skb_headlen(skb))
+			return tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN ? 0 : hlen - sizeof(struct tcphdr);
+	}
+	q->stats.border_failed += ret == HPCC_WALK_MORE || ret == HPCC_UNSTAMPED_MALFORMED;
+	return 0;
+}
+
+static void hpcc_border_quantize(struct hpcc_sched *q, struct sk_buff *skb)
+{
+	u64 host, now_ns = q->cfg.rate ? hpcc_skb_cb(skb)->time_ns : ktime_get_ns();
+	struct hpcc_opt_location place;
+	u32 len = hpcc_border_opts(q, skb, &place), pos = 0;
+	u32 opts = place.tcp + sizeof(struct tcphdr);
+	int at = len ? hpcc_opt_next(skb->data + opts, len, &pos, q->cfg.kind) : -ENOENT;
+	bool done = true;
+	__wsum before;
+	u8 *p;
+
+	if (at == -ENOENT)
+		return;
+	if (at < 0 || skb_ensure_writable(skb, place.end)) {
+		q->stats.border_failed++;
+		return;
+	}
+	if (!q->border->start_ns) {
+		get_random_bytes(&q->border->key, sizeof(q->border->key));
+		q->border->start_ns = get_random_u32() | 1ULL << 40;
+	}
+	p = skb->data;
+	host = place.version == 4 ? siphash(p + place.ip + 12, 4, &q->border->key) :
+				    siphash(p + place.ip + 8, 16, &q->border->key);
+	before = hpcc_opts_sum(p, &place);
+	do {
+		done &= hpcc_border_option(q, p + opts + at, pos - at, host, now_ns);
+		at = hpcc_opt_next(p + opts, len, &pos, q->cfg.kind);
+	} while (at >= 0);
+	if (!hpcc_check_is_partial(skb, place.tcp))
+		hpcc_opts_fix_check(p, &place, before);
+	skb_forward_csum(skb);
+	done &= at == -ENOENT;
+	q->stats.quantized += done;
+	q->stats.border_failed += !done;
+}
+
+/* Remove carriers from a packet. */
+static void hpcc_border_strip(struct hpcc_sched *q, struct sk_buff *skb)
+{
+	const struct hpcc_stamp_carrier *c;
+	struct hpcc_config cfg = q->cfg;
+	u32 hint;
+	int err;
+
+	cfg.walk = HPCC_WALK_IP_ONLY;
+	for (cfg.stamp = cfg.strip; cfg.stamp; cfg.stamp &= ~c->stamp_bit) {
+		hint = hpcc_parse_any(skb, &cfg).hint;
+		if (hint == HPCC_UNSTAMPED_MALFORMED || hint == HPCC_UNSTAMPED_NO_MEMORY)
+			q->stats.border_failed++;
+		if (!(hint & HPCC_HINT_FOUND))
+			return;
+		c = &hpcc_stamp_carriers[FIELD_GET(HPCC_HINT_CARRIER, hint)];
+		err = c->ops->strip(skb, hint);
+		q->stats.stripped += !err;
+		q->stats.border_failed += err && err != -ENOENT;
+	}
+}
+
+static struct sk_buff *hpcc_border_dequeue(struct Qdisc *sch)
+{
+	struct sk_buff *skb = hpcc_dequeue(sch);
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (skb && q->cfg.strip)
+		hpcc_border_strip(q, skb);
+	if (skb && q->cfg.quantize)
+		hpcc_border_quantize(q, skb);
+	return skb;
+}
+
+static const struct hpcc_border_ops hpcc_border_functions = {
+	.owner		= THIS_MODULE,
+	.size		= sizeof(struct hpcc_border),
+	.dequeue	= hpcc_border_dequeue,
+};
+
+module_driver(hpcc_border_functions, hpcc_border_register, hpcc_border_unregister);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("Border of a domain for the qdisc hpcc");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);
