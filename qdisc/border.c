@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The border of a domain (draft-miao-iccrg-hpccplus section 9.1): a packet that leaves the port does
- * not show the rate, the load or the names of links. This code quantizes the TCP option: load
+ * The border of a domain (draft-miao-iccrg-hpccplus section 9.1): a packet that leaves the port
+ * does not show the rate, the load or the names of links. This code quantizes the TCP option: load
  * records become records of virtual links (hpcc/wire/border.h), and identities and the number of
  * flows are removed. Modules of carriers remove their bytes.
  *
@@ -108,7 +108,8 @@ static u32 hpcc_border_opts(struct hpcc_sched *q, struct sk_buff *skb,
 		/* If the walk rejected the header, end is the end of the packet. */
 		if (hlen >= sizeof(struct tcphdr) && place->tcp + hlen == place->end &&
 		    place->end <= skb_headlen(skb))
-			return tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN ? 0 : hlen - sizeof(struct tcphdr);
+			return tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN ? 0 :
+								    hlen - sizeof(struct tcphdr);
 	}
 	q->stats.border_failed += ret == HPCC_WALK_MORE || ret == HPCC_UNSTAMPED_MALFORMED;
 	return 0;

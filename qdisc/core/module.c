@@ -141,11 +141,7 @@ void hpcc_responder_put(struct hpcc_sched *q)
 	module_put(hpcc_respond_module.owner);
 }
 
-/**
- * hpcc_border_register() - let ports be borders
- * @ops: functions of sch_hpcc_border
- * Return: 0, for module_driver().
- */
+/* Let ports be borders, as hpcc_respond_register(). */
 int hpcc_border_register(const struct hpcc_border_ops *ops)
 {
 	hpcc_border_ops = ops;
@@ -154,10 +150,7 @@ int hpcc_border_register(const struct hpcc_border_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_border_register);
 
-/**
- * hpcc_border_unregister() - sch_hpcc_border is being removed; no port uses it
- * @ops: its functions
- */
+/* No port has been a border, as hpcc_respond_unregister(). */
 void hpcc_border_unregister(const struct hpcc_border_ops *ops)
 {
 	hpcc_module_set(&hpcc_border_module, NULL);

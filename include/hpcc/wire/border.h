@@ -20,7 +20,7 @@
 #define HPCC_BORDER_T		6144U	/* T, units */
 #define HPCC_BORDER_WINDOW	2048U	/* minimum length of a window, units */
 #define HPCC_BORDER_AGE		(1U << (HPCC_COUNTER_BITS - 1))	/* counters may have wrapped */
-#define HPCC_BORDER_JITTER	(1U << 16)	/* a link's clock against the border's, units */
+#define HPCC_BORDER_JITTER	65536U		/* a link's clock against the border's, units */
 
 /* A link inside the domain, as one host and one scale see it. Times are in units of the scale. */
 struct hpcc_border_link {
@@ -54,13 +54,18 @@ static inline bool hpcc_border_fits(const struct hpcc_border_link *l, const stru
 	       (ahead & HPCC_COUNTER_MASK) < 2 * HPCC_BORDER_JITTER;
 }
 
-/* u' in steps, rounded up. @dts is not 0. */
+/* u' in steps, rounded up; above 1 to a multiple of 1/2, because a short queue is one packet, whose
+ * time shows the rate of the link. @dts is not 0.
+ */
 static inline u32 hpcc_border_level(u32 dts, u32 dtx, u32 qlen, u32 steps)
 {
 	u64 one = (u64)dts * HPCC_BORDER_T;
 	u64 u = (u64)min(dtx, dts) * HPCC_BORDER_T + (u64)qlen * dts;
+	u32 level = div64_u64(u * steps + one - 1, one), half = steps / 2;
 
-	return max_t(u64, div64_u64(u * steps + one - 1, one), (steps + 1) / 2);
+	if (level > steps)
+		return steps + (level - steps + half - 1) / half * half;
+	return max(level, (steps + 1) / 2);
 }
 
 static inline u32 hpcc_border_qlen(u32 level, u32 steps)
@@ -97,7 +102,7 @@ static inline void hpcc_border_update(struct hpcc_border_link *l, struct hpcc_re
 	r->qlen = hpcc_border_qlen(l->level, steps);
 }
 
-/* Replace the record of a response: its queue is rounded up to steps of T, and nothing else stays. */
+/* Replace the record of a response: only its queue stays, in steps of T/2. */
 static inline void hpcc_border_response(u8 *p, u32 steps)
 {
 	struct hpcc_record r;

@@ -172,7 +172,8 @@ enum {
 #define HPCC_STAMP_CSIG		0x10	/* writes CSIG tags */
 #define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes a CSIG tag if a segment requests one */
 
-#define HPCC_STRIP_ALL		(HPCC_STAMP_IOAM | HPCC_STAMP_INT | HPCC_STAMP_IFA | HPCC_STAMP_CSIG)
+#define HPCC_STRIP_ALL \
+	(HPCC_STAMP_IOAM | HPCC_STAMP_INT | HPCC_STAMP_IFA | HPCC_STAMP_CSIG)
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
