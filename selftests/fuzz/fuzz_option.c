@@ -7,7 +7,7 @@
  * the maximum length, and then as one option.
  */
 #include "fuzz.h"
-#include <hpcc/wire/record.h>
+#include <hpcc/wire/sign.h>
 
 #define OPTS_MAX	40
 #define FUZZ_TIMESTAMPS	8
@@ -115,6 +115,43 @@ static void walk(const u8 *opts, u32 len, u8 kind)
 	expect(want.broken || pos == len);
 }
 
+/* The tag of feedback: only in the last feedback, and only with a length of 16, 24 and so on. */
+static void sign(const u8 *opts, u32 len, u8 kind)
+{
+	struct list l = list_options(opts, len, kind);
+	const struct hpcc_moment m = {};
+	int first = -1, want = -ENOENT, tag;
+	struct hpcc_signed s;
+	u8 count = 0xff;
+	u32 sum = 12;
+
+	for (int i = 0; i < l.nr && want != -EINVAL; i++) {
+		const u8 *p = opts + l.at[i];
+		bool tagged = l.len[i] >= 16 && l.len[i] % 8 == 0;
+
+		if (l.len[i] < 4 || (p[2] >> 5 != HPCC_OPT_ECHO && p[2] >> 5 != HPCC_OPT_REPORT &&
+				     p[2] >> 5 != HPCC_OPT_IDENTIFY_ECHO))
+			continue;
+		if (first < 0)
+			first = l.at[i];
+		if (want >= 0)
+			want = -EINVAL;
+		else if (tagged)
+			want = l.at[i] + l.len[i] - 4;
+		sum += l.len[i] - 4 * tagged;
+	}
+	if (first < 0)
+		return;
+	hpcc_signed_begin(&s, &m);
+	tag = hpcc_signed_collect(&s, opts, len, first, kind, &count);
+	expect(tag == (l.broken ? -EINVAL : want));
+	expect(s.len <= sizeof(s.bytes));
+	if (tag < 0)
+		return;
+	expect(s.len == sum && count <= 15);
+	hpcc_tsval(opts, len);
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct fuzz_input in = { data, size };
@@ -128,6 +165,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		kind = FUZZ_KIND;
 	walk(opts, len, kind);
 	syn(opts, len, kind, exid);
+	sign(opts, len, kind);
 	free(opts);
 	/* Test a single option, up to the maximum of its length byte. */
 	if (in.size >= 2 && in.size <= 255) {

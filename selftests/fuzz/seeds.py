@@ -120,6 +120,7 @@ def option_seeds():
     yield "other-exid", head + bytes([KIND, 6, 0x48, 0x42, 0x10, 1])
     yield "forward", head + TIMESTAMPS + telemetry(FORWARD, FREE, FREE, scale=5, hops=2)
     yield "two", head + telemetry(ECHO, TAKEN[0], flags=8) + NOP + telemetry(FORWARD, FREE)
+    yield "signed", head + TIMESTAMPS + telemetry(FORWARD, FREE) + telemetry(ECHO, TAKEN[0], length=16) + b"\x12\x34\x56\x78"
     yield "largest", head + NOP * 4 + telemetry(IDENTIFY_ECHO, *[identity(1)] * 4, hops=15)
     yield "end-of-list", head + SACK + EOL + telemetry(FORWARD)
     yield "type-0", head + telemetry(0, FREE)

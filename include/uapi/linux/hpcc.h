@@ -56,6 +56,10 @@
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
  * with B = mantissa x 10^(3 + 3 x exponent) bit/s.
+ *
+ * Signed feedback: if both ends announced HPCC_CAP_SIGNED, the last ECHO, IDENTIFY_ECHO or REPORT
+ * of a segment ends with a tag of HPCC_TAG_LEN bytes, which its length includes, and has a count in
+ * its flags.
  */
 #define HPCC_OPT_KIND_DEFAULT	253
 #define HPCC_OPT_EXID_DEFAULT	0x4843	/* "HC", not registered */
@@ -65,6 +69,8 @@
 #define HPCC_OPT_HEAD_LEN	4
 #define HPCC_RECORD_LEN		8
 #define HPCC_OPT_RECORDS_MAX	4	/* maximum in 40 bytes of options */
+#define HPCC_TAG_LEN		4
+#define HPCC_KEY_LEN		16	/* of a key that signs feedback */
 #define HPCC_HOPS_MAX		15
 
 #define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
@@ -76,6 +82,7 @@
 #define HPCC_CAP_INT		0x40	/* decodes INT-MD, and has B of some links */
 #define HPCC_CAP_IFA		0x80	/* decodes IFA 2.0 */
 #define HPCC_CAP_CSIG		0x100	/* pops CSIG tags, and reflects signals */
+#define HPCC_CAP_SIGNED		0x200	/* has a key for the peer: signs feedback */
 
 /**
  * enum hpcc_opt_type - content of a telemetry option

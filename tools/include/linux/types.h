@@ -14,4 +14,6 @@ typedef __u64	u64;
 typedef __s32	s32;
 typedef __s64	s64;
 
+#define __aligned(n)	__attribute__((aligned(n)))
+
 #endif /* _SHIM_LINUX_TYPES_H */
