@@ -34,6 +34,8 @@ OWNERS = {
     "control/ack.c": "una full_us",
     "control/census.c": "census",
     "control/classic.c": "mode classic_seq why",
+    "control/integrity.c": "untrusted_why",
+    "control/integrity_ops.c": "integrity unverified",
     "control/law.c": "algo params min_rtt_us unpaced sample_ns settle prior",
     "control/loss.c": "fallback loss tlp",
     "control/mute.c": "mute mute_past",

@@ -62,16 +62,24 @@ static const struct nf_hook_ops hpcc_hooks[] = {
 	},
 };
 
-/* No request can change the tables of a namespace that exits. */
-static void hpcc_tables_free(struct hpcc_net *hn)
+/* No request can change the tables of a namespace that exits. Free them a grace period after they
+ * were unpublished. A table may contain keys.
+ */
+static void __cold hpcc_tables_retire(struct hpcc_net *hn)
 {
-	struct hpcc_table *table;
 	u32 i;
 
-	for (i = 0; i < HPCC_TABLES; i++) {
-		table = rcu_replace_pointer(hn->tables[i], NULL, true);
-		kvfree_rcu(table, rcu);
-	}
+	for (i = 0; i < HPCC_TABLES; i++)
+		hn->retired_tables[i] = rcu_replace_pointer(hn->tables[i], NULL, true);
+}
+
+static void __cold hpcc_tables_free(struct hpcc_net *hn)
+{
+	u32 i;
+
+	for (i = 0; i < HPCC_TABLES; i++)
+		if (hn->retired_tables[i])
+			kvfree_sensitive(hn->retired_tables[i], hn->retired_tables[i]->size);
 }
 
 static int __net_init __cold hpcc_net_init(struct net *net)
@@ -103,7 +111,6 @@ err_counters:
 	/* Some of the hooks may have run already. */
 	synchronize_rcu();
 	kfree(rcu_access_pointer(hn->agreements));
-	hpcc_tables_free(hn);
 	hpcc_counters_retire(&hn->counters);
 	hpcc_counters_free(&hn->counters);
 	return err;
@@ -134,13 +141,14 @@ static void __net_exit __cold hpcc_net_exit_batch(struct list_head *nets)
 		hn = hpcc_pernet(net);
 		hpcc_counters_retire(&hn->counters);
 		hn->retired_agreements = rcu_replace_pointer(hn->agreements, NULL, true);
-		hpcc_tables_free(hn);
+		hpcc_tables_retire(hn);
 	}
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
 		hpcc_counters_free(&hn->counters);
 		kfree(hn->retired_agreements);
+		hpcc_tables_free(hn);
 	}
 }
 

@@ -189,7 +189,7 @@ def test_same_as_netlink():
         expect("info", metrics.labels("hpcc_flow_info"), [who | {"mode": want["mode"], "fell_back": "none"}])
         name = "hpcc_flow_telemetry_ignored_total"
         expect("ignored", {labels["reason"]: metrics.one(name, **labels) for labels in metrics.labels(name)},
-               {"malformed": 0, "bad_hop": 0, "ts_back": 1, "tx_excess": 0})
+               {"malformed": 0, "bad_hop": 0, "ts_back": 1, "tx_excess": 0, "unsigned": 0, "wrong_tag": 0, "replayed": 0})
         for name in "telemetry", "ignoring", "classic", "doubting":
             expect(name, metrics.one("hpcc_flows", mode=name), want["mode"] == name)
         # In real time hpccmon may start so late that the flow is idle by then.

@@ -94,7 +94,7 @@ def test_usage():
     ns = Netns()
     bad = "is not an end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, output in (("", ': no command given; "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; use one of events, export, flow, link, path, plot, record, route, top"),
+                       ("flows", ": no command flows; use one of events, export, flow, key, link, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: use one of --json, --names"),
                        ("flow -x", " flow: -x: use one of --json, --names"),
                        ("flow -xj", " flow: -x: use one of --json, --names"),
@@ -134,7 +134,7 @@ def test_usage():
         expect(word, run(ns, word), f"hpccmon {version}\n")
     head = run(ns, "--help")
     expect("start of --help", head.startswith("usage: hpccmon COMMAND"), True)
-    for command in "events", "export", "flow", "link", "path", "plot", "record", "route", "top":
+    for command in "events", "export", "flow", "key", "link", "path", "plot", "record", "route", "top":
         usage, what, *options = run(ns, command, "--help").split("\n")
         expect(f"{command} in the list", f"\n{usage}\n{what}\n" in head, True)
         expect(f"{command} x --help", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
@@ -620,6 +620,44 @@ def load_lines(ns, table, *lines, status=0):
         return run(ns, table, "load", "-", status=status, stdin=file)
 
 
+def test_keys():
+    """"hpccmon key" reads keys from files or standard input, and shows none. A wrong key changes nothing."""
+    ns = Netns()
+    old, new = "00112233445566778899aabbccddeeff", "FFEEDDCCBBAA99887766554433221100"
+
+    def set_key(*words, given="", status=0):
+        with tempfile.TemporaryFile("w+", encoding="ascii") as file:
+            file.write(given)
+            file.seek(0)
+            return run(ns, "key", "set", "prefix", "10.0.0.0/8", *words, status=status, stdin=file)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/key"
+        pathlib.Path(path).write_text(old + "\n", encoding="utf-8")
+        set_key("send", path)
+        want = "prefix 10.0.0.0/8"
+        expect("show", run(ns, "key"), want + "\n")
+        for words, given, wrong in (
+                (("send", "-"), old[:31], "send -: a key has 32 hexadecimal digits"),
+                (("send", "-"), old + "0", "send -: a key has 32 hexadecimal digits"),
+                (("send", "-"), "", "send -: a key has 32 hexadecimal digits"),
+                (("send", "-"), "0x" + old[2:], "send -: a key has 32 hexadecimal digits"),
+                (("send", "-"), old[:30] + " 1", "send -: a key has 32 hexadecimal digits"),
+                (("send", path + "x"), "", f"send {path}x: No such file or directory"),
+                (("send", folder), "", f"send {folder}: Is a directory"),
+                (("send", path, "accept", "-"), "x", "accept -: a key has 32 hexadecimal digits"),
+                (("send", path, "require", "maybe"), "", "require maybe: use one of no, yes"),
+                ((), "", "which send?")):
+            output = set_key(*words, given=given, status=USAGE)
+            expect(f"{words}, {given}", output, f"hpccmon key: {wrong}\n")
+        expect("show after errors", run(ns, "key"), want + "\n")
+        set_key("send", "-", "accept", path, "require", "yes", given=new)
+        expect("show", run(ns, "key"), want + " accept yes require yes\n")
+        expect("JSON", run_json(ns, "key", "show"), [{"prefix": "10.0.0.0/8", "accept": True, "require": True}])
+        run(ns, "key", "del", "prefix", "10.0.0.0/8")
+        expect("show after del", run(ns, "key"), "")
+
+
 def test_tables():
     """A new entry is shown; the output of show can be loaded; the reason of a refusal is reported."""
     ns, other = Netns(), Netns()
@@ -731,7 +769,7 @@ def test_completion():
         os.symlink("/proc/self/fd", "/dev/fd")
     pair, client, _ = joined(Pair(6))
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help --version events export flow link path plot record route top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help --version events export flow key link path plot record route top"), ("hpccmon re", "record"),
                        ("hpccmon link ", "del flush load set show"), ("hpccmon link del ", "node port"),
                        ("hpccmon route set prefix ::/0 carrier i", "ifa int ioam"), ("hpccmon link set node 5 ", "node port rate unit"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),

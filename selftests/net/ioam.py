@@ -124,8 +124,8 @@ def test_links_refused():
         refused(ns, f"deleted: {what}", number, says, "link-del", link=links)
     refused(ns, "deleted: replace", errno.EINVAL, "a request cannot both delete and replace entries", "link-del",
             replace=True, link=[link(1, 2)])
-    refused(ns, "a route", errno.EINVAL, "Unknown attribute type", route=[{"len": 0}])
-    refused(ns, "links among routes", errno.EINVAL, "Unsupported attribute", "route-set", link=[link(5, 5, BPS)])
+    refused(ns, "a route", errno.EINVAL, "the entry belongs to another table", route=[{"len": 0}])
+    refused(ns, "links among routes", errno.EINVAL, "the entry belongs to another table", "route-set", link=[link(5, 5, BPS)])
     family = ns.hpcc()
     for body in (attr(2, family.encode("link", link(5, 5, BPS))), attr(2 | NLA_F_NESTED, b"x" * 5),
                  attr(2 | NLA_F_NESTED, attr(5, bytes(4))), attr(99, bytes(4))):

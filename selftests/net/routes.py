@@ -90,7 +90,7 @@ def test_refused():
     ns = Pair().c
     set_routes(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
     out, behind, long = "integer out of range", "the address has bits set after the prefix", "the prefix is longer than an address"
-    lacks, size = "a route needs a prefix and its length", "an address has 4 or 16 bytes"
+    lacks, size = "an entry needs a prefix and its length", "an address has 4 or 16 bytes"
     for what, number, message, bad in (
             ("33 bits", errno.EINVAL, long, route("10.0.0.0/33 1 1")), ("129 bits", errno.ERANGE, out, route("fd00::/129 1 1")),
             ("2^32 - 1 bits", errno.ERANGE, out, route(f"fd00::/{(1 << 32) - 1} 1 1")),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon link, hpccmon route: the tables of this network namespace. Input and output are pairs of
- * a name and a value, so "load" reads the output of "show". Each change is one request, which the
- * kernel applies completely or not at all.
+ * hpccmon link, hpccmon route, hpccmon key: the tables of this network namespace. Input and output
+ * are pairs of a name and a value, so "load" reads the output of "show", except for keys, which the
+ * kernel does not show. Each change is one request, which the kernel applies completely or not at
+ * all.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,11 +23,14 @@
 #define ATTRS_MAX	16
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
 
-/* When the user must give a value: to delete an entry, to set an entry, or never. */
-enum need { KEY, NEEDED, OPTIONAL };
+/* When the user must give a value: to delete an entry, to set an entry, or never. The kernel alone
+ * gives a value that is SHOWN.
+ */
+enum need { KEY, NEEDED, OPTIONAL, SHOWN };
 
-/* A value of an entry. If bytes is 0, the value is a prefix; otherwise it is one of words, or a
- * number from min to max; zero: or 0. A number of 8 bytes is in bit/s.
+/* A value of an entry. If bytes is 0, the value is a prefix; if it is 1, a flag; if it is
+ * HPCC_KEY_LEN, the name of a file with a key; otherwise it is one of words, or a number from min to
+ * max; zero: or 0. A number of 8 bytes is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -50,6 +54,7 @@ struct table {
 
 static const char *const where_words[] = { "sender", "receiver", NULL };
 static const char *const carrier_words[] = { "tcp", "ioam", "int", "ifa", "csig", NULL };
+static const char *const flag_words[] = { "no", "yes", NULL };
 static const char *const rate_units[] = { "bit", "kbit", "mbit", "gbit", "tbit", NULL };
 
 static const struct table links = { HPCC_CMD_LINK_GET, HPCC_A_TABLE_LINK, {
@@ -69,6 +74,14 @@ static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
 	{ "eta_permille", "eta_permille", HPCC_A_ROUTE_ETA_PERMILLE, 4, OPTIONAL, 1, 1000, NULL },
 	{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OPTIONAL, 1, 1000000, NULL, true },
 	{ "sample", "sample", HPCC_A_ROUTE_SAMPLE, 4, OPTIONAL, 0, 64, NULL },
+} };
+
+static const struct table keys = { HPCC_CMD_KEY_GET, HPCC_A_TABLE_KEY, {
+	{ "prefix", "prefix", HPCC_A_KEY_PREFIX, 0, KEY, 0, 0, NULL },
+	{ "send", NULL, HPCC_A_KEY_SEND, HPCC_KEY_LEN, NEEDED, 0, 0, NULL },
+	{ "accept", NULL, HPCC_A_KEY_ACCEPT, HPCC_KEY_LEN, OPTIONAL, 0, 0, NULL },
+	{ "accept", "accept", HPCC_A_KEY_HAS_ACCEPT, 1, SHOWN, 0, 1, flag_words },
+	{ "require", "require", HPCC_A_KEY_REQUIRE, 1, OPTIONAL, 0, 1, flag_words },
 } };
 
 /* The file and the line that we read, for error messages. */
@@ -112,17 +125,53 @@ static bool put_prefix(struct nlmsghdr *nlh, const char *word)
 	return true;
 }
 
+/* Put a key from a line of 32 hexadecimal digits. */
+static void put_key(struct nlmsghdr *nlh, const struct value *value, const char *name)
+{
+	char line[2 * HPCC_KEY_LEN + 2] = "";
+	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
+	unsigned char key[HPCC_KEY_LEN];
+	char digits[3] = "", *end;
+	size_t i;
+
+	/* Without a buffer no copy of the key remains. */
+	if (file && file != stdin)
+		setvbuf(file, NULL, _IONBF, 0);
+	if (!file || (!fgets(line, sizeof(line), file) && ferror(file)))
+		usage("%s%s %s: %s", place, value->name, name, strerror(errno));
+	line[strcspn(line, "\n")] = '\0';
+	for (i = 0; i < sizeof(key); i++) {
+		memcpy(digits, line + 2 * i, 2);
+		key[i] = strtoul(digits, &end, 16);
+		if (end != digits + 2 || strspn(digits, "0123456789abcdefABCDEF") != 2)
+			break;
+	}
+	if (i < sizeof(key) || line[2 * sizeof(key)])
+		usage("%s%s %s: a key has 32 hexadecimal digits", place, value->name, name);
+	mnl_attr_put(nlh, value->attr, sizeof(key), key);
+	explicit_bzero(line, sizeof(line));
+	explicit_bzero(key, sizeof(key));
+	if (file != stdin)
+		fclose(file);
+}
+
 static bool put_value(struct nlmsghdr *nlh, const struct value *value, const char *word)
 {
 	uint64_t number;
 
 	if (!value->bytes)
 		return put_prefix(nlh, word);
+	if (value->bytes == HPCC_KEY_LEN) {
+		put_key(nlh, value, word);
+		return true;
+	}
 	if (!number_read(value, word, &number))
 		return false;
 	if (value->bytes == 8)
 		mnl_attr_put_u64(nlh, value->attr, number);
-	else
+	else if (value->bytes == 1 && number)
+		mnl_attr_put(nlh, value->attr, 0, NULL);
+	else if (value->bytes > 1)
 		mnl_attr_put_u32(nlh, value->attr, number);
 	return true;
 }
@@ -142,6 +191,8 @@ static const char *number_text(const struct value *value, uint64_t number, char 
 
 static uint64_t number_of(const struct nlattr *attr)
 {
+	if (!mnl_attr_get_payload_len(attr))
+		return true;
 	return mnl_attr_get_payload_len(attr) == 8 ? mnl_attr_get_u64(attr) :
 	       mnl_attr_get_u32(attr);
 }
@@ -253,6 +304,7 @@ static void send_request(struct nlmsghdr *nlh, message_fn fn, void *data)
 		setsockopt(monitor_fd(mon), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	monitor_ask(mon, nlh, fn, data);
 	monitor_close(mon);
+	explicit_bzero(nlh, nlh->nlmsg_len);
 	free(nlh);
 }
 
@@ -281,12 +333,14 @@ static int entry_show(const struct nlattr *nest, void *data)
 
 	mnl_attr_parse_nested(nest, attr_take, attrs);
 	for (value = show->table->values; value->name; value++) {
-		if (!attrs[value->attr])
+		if (!attrs[value->attr] || !value->json)
 			continue;
 		if (!show->json)
 			printf("%s%s %s", value == show->table->values ? "" : " ", value->name,
 			       value_text(value, attrs, text));
-		json_object_object_add(object, value->json, value->bytes && !value->words ?
+		json_object_object_add(object, value->json, value->bytes == 1 ?
+				       json_object_new_boolean(true) :
+				       value->bytes && !value->words ?
 				       json_object_new_uint64(number_of(attrs[value->attr])) :
 				       json_object_new_string(value_text(value, attrs, text)));
 	}
@@ -356,6 +410,11 @@ static int cmd_table(const struct table *table, int argc, char **argv)
 int cmd_link(int argc, char **argv)
 {
 	return cmd_table(&links, argc, argv);
+}
+
+int cmd_key(int argc, char **argv)
+{
+	return cmd_table(&keys, argc, argv);
 }
 
 int cmd_route(int argc, char **argv)

@@ -85,6 +85,10 @@ static const struct field flow_fields[HPCC_A_FLOW_MAX + 1] = {
 	[HPCC_A_FLOW_BAD_HOP] = { offsetof(struct flow, bad_hop), NUMBER32 },
 	[HPCC_A_FLOW_TS_BACK] = { offsetof(struct flow, ts_back), NUMBER32 },
 	[HPCC_A_FLOW_TX_EXCESS] = { offsetof(struct flow, tx_excess), NUMBER32 },
+	[HPCC_A_FLOW_SIGNED] = { offsetof(struct flow, is_signed), FLAG },
+	[HPCC_A_FLOW_UNSIGNED] = { offsetof(struct flow, untagged), NUMBER32 },
+	[HPCC_A_FLOW_WRONG_TAG] = { offsetof(struct flow, wrong_tag), NUMBER32 },
+	[HPCC_A_FLOW_REPLAYED] = { offsetof(struct flow, replayed), NUMBER32 },
 	[HPCC_A_FLOW_W_MIN] = { offsetof(struct flow, W_min), NUMBER64 },
 	[HPCC_A_FLOW_MAX_STAGE] = { offsetof(struct flow, max_stage), NUMBER32 },
 	[HPCC_A_FLOW_MUTED] = { offsetof(struct flow, muted), FLAG },
@@ -212,6 +216,7 @@ const char *fell_back_text(uint32_t why)
 		[HPCC_WHY_SILENCE] = "silence",
 		[HPCC_WHY_UNSEEN_LOSS] = "unseen-loss",
 		[HPCC_WHY_MUTED] = "muted",
+		[HPCC_WHY_UNTRUSTED] = "untrusted",
 	};
 
 	return text_of(texts, sizeof(texts) / sizeof(*texts), why);

@@ -72,6 +72,10 @@ struct flow {
 	uint32_t	bad_hop;		/* ignored records: their hop is not on the path */
 	uint32_t	ts_back;		/* ignored records: ts did not increase */
 	uint32_t	tx_excess;		/* ignored records: tx grew faster than ts */
+	bool		is_signed;		/* both ends sign feedback */
+	uint32_t	untagged;		/* ignored feedback: no tag */
+	uint32_t	wrong_tag;		/* ignored feedback: wrong tag */
+	uint32_t	replayed;		/* ignored feedback: not newer */
 	uint32_t	nr_hops;		/* hops of the path */
 	struct hop	hop[HPCC_HOPS_MAX];	/* hops that the message describes */
 };
@@ -166,6 +170,7 @@ void file_replace(const char *new, int fd, const char *name);
 int cmd_events(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 int cmd_link(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_plot(int argc, char **argv);

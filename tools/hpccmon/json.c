@@ -100,12 +100,16 @@ struct json_object *flow_json(const struct flow *flow)
 	put_flag(object, "receiver", flow->receiver);
 	put_flag(object, "probes", flow->probes);
 	put_flag(object, "muted", flow->muted);
+	put_flag(object, "signed", flow->is_signed);
 	put_flag(object, "busy", flow->busy);
 	put_number(object, "received", flow->received);
 	put_number(object, "malformed", flow->malformed);
 	put_number(object, "bad_hop", flow->bad_hop);
 	put_number(object, "ts_back", flow->ts_back);
 	put_number(object, "tx_excess", flow->tx_excess);
+	put_number(object, "unsigned", flow->untagged);
+	put_number(object, "wrong_tag", flow->wrong_tag);
+	put_number(object, "replayed", flow->replayed);
 	put_hops(object, flow);
 	put_text(object, "why", why_text(flow, text, sizeof(text)));
 	return object;

@@ -10,7 +10,7 @@
  *	why.c		the reason for W
  *	units.c json.c	format of the output
  *	options.c	options of commands
- *	entries.c	hpccmon link, hpccmon route
+ *	entries.c	hpccmon link, hpccmon route, hpccmon key
  *
  * Each other command has a file with its name.
  */
@@ -61,6 +61,13 @@ static const struct command commands[] = {
 	  HELP_JSON
 	  "\t--names               request node, port and speed of the links; needs CAP_NET_ADMIN\n"
 	  HELP_FLOWS },
+	{ "key", cmd_key, "[--json] [show] | set prefix PREFIX send FILE [accept FILE] "
+	  "[require yes] | del prefix PREFIX | flush | load FILE",
+	  "show or set the prefixes of peers whose feedback is signed, and their keys",
+	  HELP_TABLE
+	  "\tsend FILE             sign and verify with this key, 32 hexadecimal digits; -: stdin\n"
+	  "\taccept FILE           also verify with this key\n"
+	  "\trequire yes           no telemetry with peers that do not sign (default: no)\n" },
 	{ "link", cmd_link, "[--json] [show] | set node NODE port PORT rate RATE "
 	  "[unit BYTES] | del node NODE port PORT | flush | load FILE",
 	  "show or change the links that receivers of IOAM, INT and IFA know",

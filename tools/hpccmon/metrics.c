@@ -67,7 +67,7 @@ static const struct spread spreads[] = {
 struct snapshot {
 	uint64_t	nr;			/* flows */
 	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];	/* number of flows by mode */
-	uint64_t	fell_back[HPCC_WHY_MUTED + 1];	/* by mode and last reason */
+	uint64_t	fell_back[HPCC_WHY_UNTRUSTED + 1];	/* by mode and last reason */
 	uint64_t	ruled;			/* number of flows that send and use telemetry */
 	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];	/* flows by spread and bucket */
 	double		sum[NR(spreads)];	/* sum over these flows */
@@ -252,6 +252,9 @@ static void put_flow_came(FILE *to, const struct snapshot *snap)
 		fprintf(to, "%s{%s,reason=\"bad_hop\"} %u\n", ignored, labels, flow->bad_hop);
 		fprintf(to, "%s{%s,reason=\"ts_back\"} %u\n", ignored, labels, flow->ts_back);
 		fprintf(to, "%s{%s,reason=\"tx_excess\"} %u\n", ignored, labels, flow->tx_excess);
+		fprintf(to, "%s{%s,reason=\"unsigned\"} %u\n", ignored, labels, flow->untagged);
+		fprintf(to, "%s{%s,reason=\"wrong_tag\"} %u\n", ignored, labels, flow->wrong_tag);
+		fprintf(to, "%s{%s,reason=\"replayed\"} %u\n", ignored, labels, flow->replayed);
 	}
 }
 

@@ -53,6 +53,8 @@ static void show_how(const struct flow *flow)
 	else
 		printf("a request in each segment");
 	printf(", by %s", flow->probes ? "probes" : "data");
+	if (flow->is_signed)
+		printf("; signed");
 	if (flow->N)
 		printf("; N %u, measured", flow->N);
 	if (flow->fell_back != HPCC_WHY_NONE)
@@ -71,6 +73,9 @@ static void show_came(const struct flow *flow)
 		{ flow->bad_hop, "of no hop" },
 		{ flow->ts_back, "with old ts" },
 		{ flow->tx_excess, "with too much tx" },
+		{ flow->untagged, "without a tag" },
+		{ flow->wrong_tag, "with a wrong tag" },
+		{ flow->replayed, "replayed" },
 	};
 	const char *before = "; ignored: ";
 	size_t i;

@@ -12,7 +12,7 @@ local hpcc = Proto("hpcc", "HPCC++ telemetry")
 local KINDS = { 253, 254 }
 local VERSION = 1
 local FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, ANSWERED, RESPONSE = 1, 2, 3, 4, 5, 6, 7
-local SYN_LEN, HEAD_LEN, RECORD_LEN = 6, 4, 8
+local SYN_LEN, HEAD_LEN, RECORD_LEN, TAG_LEN = 6, 4, 8, 4
 local COUNTER = 2 ^ 20		-- ts and tx are modulo this
 local WINDOW, FLOWS, PARAMETERS, SIGNAL = 1, 2, 3, 4
 
@@ -38,11 +38,14 @@ local f = {
 	cap_int = ProtoField.bool("hpcc.caps.int", "Decodes INT-MD", 16, nil, 0x0040),
 	cap_ifa = ProtoField.bool("hpcc.caps.ifa", "Decodes IFA", 16, nil, 0x0080),
 	cap_csig = ProtoField.bool("hpcc.caps.csig", "Reflects CSIG", 16, nil, 0x0100),
+	cap_signed = ProtoField.bool("hpcc.caps.signed", "Signs feedback", 16, nil, 0x0200),
 	type = ProtoField.uint8("hpcc.type", "Type", base.DEC, types, 0xe0),
 	scale = ProtoField.uint8("hpcc.scale", "Scale, a unit is 2^scale ns", base.DEC, nil, 0x1f),
 	hops = ProtoField.uint8("hpcc.hops", "Hops", base.DEC, nil, 0xf0),
 	prompt = ProtoField.bool("hpcc.prompt", "PROMPT", 8, nil, 0x08),
 	phase = ProtoField.uint8("hpcc.phase", "Phase", base.DEC, nil, 0x07),
+	count = ProtoField.uint8("hpcc.signature.count", "Count", base.DEC, nil, 0x0f),
+	signature = ProtoField.uint32("hpcc.signature", "Tag of the feedback", base.HEX),
 	record = ProtoField.bytes("hpcc.record", "Record"),
 	hop = ProtoField.uint8("hpcc.hop", "Hop", base.DEC, nil, 0xf0),
 	tag = ProtoField.uint8("hpcc.tag", "Tag", base.HEX),
@@ -306,14 +309,23 @@ local function record(range, pinfo, tree, option, place)
 	end
 end
 
-local function is_well_formed(range)
-	return (range:len() - HEAD_LEN) % RECORD_LEN == 0 and range(2, 1):bitfield(0, 3) ~= 0
+-- Length of the tag of signed feedback, which has at least one record.
+local function tag_len(range, option)
+	local feedback = option.type == ECHO or option.type == IDENTIFY_ECHO or option.type == REPORT
+
+	return feedback and range:len() > RECORD_LEN and range:len() % RECORD_LEN == 0 and TAG_LEN or 0
+end
+
+local function is_well_formed(range, tag)
+	return (range:len() - HEAD_LEN - tag) % RECORD_LEN == 0 and
+	       range(2, 1):bitfield(0, 3) ~= 0
 end
 
 local function dissect_telemetry(range, pinfo, tree)
 	local option = { type = range(2, 1):bitfield(0, 3), scale = range(2, 1):bitfield(3, 5),
 			 hops = range(3, 1):bitfield(0, 4), seen = {} }
-	local records = (range:len() - HEAD_LEN) / RECORD_LEN
+	local tag = tag_len(range, option)
+	local records = (range:len() - HEAD_LEN - tag) / RECORD_LEN
 
 	-- An ANSWERED is a FORWARD.
 	option.key = string.format("%s/%s/%d/", tcp("stream"), tcp("sport"),
@@ -321,9 +333,14 @@ local function dissect_telemetry(range, pinfo, tree)
 	tree:add(f.type, range(2, 1))
 	tree:add(f.scale, range(2, 1))
 	tree:add(f.hops, range(3, 1))
-	tree:add(f.prompt, range(3, 1))
-	tree:add(f.phase, range(3, 1))
-	if not is_well_formed(range) then
+	if tag > 0 then
+		tree:add(f.count, range(3, 1))
+		tree:add(f.signature, range(range:len() - tag, tag))
+	else
+		tree:add(f.prompt, range(3, 1))
+		tree:add(f.phase, range(3, 1))
+	end
+	if not is_well_formed(range, tag) then
 		tree:add_proto_expert_info(e.malformed)
 		return
 	end
@@ -340,7 +357,7 @@ local function dissect_syn(range, tree)
 	tree:add(f.version, range(4, 1), range(4, 1):bitfield(0, 4))
 	local caps = tree:add(f.caps, range(4, 2))
 	for _, name in ipairs({ "echo", "quiet", "probes", "report", "window", "ioam", "int", "ifa",
-				"csig" }) do
+				"csig", "signed" }) do
 		caps:add(f["cap_" .. name], range(4, 2))
 	end
 	if range:len() ~= SYN_LEN or range(4, 1):bitfield(0, 4) ~= VERSION then

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
  * Generic netlink family "hpcc": the connections that run hpcc in a network namespace, and its
- * tables of links and routes. Documentation/netlink/specs/hpcc.yaml describes it for the kernel's
- * ynl.
+ * tables of links, routes and keys. Documentation/netlink/specs/hpcc.yaml describes it for the
+ * kernel's ynl.
  */
 #ifndef _UAPI_LINUX_HPCC_NETLINK_H
 #define _UAPI_LINUX_HPCC_NETLINK_H
@@ -24,6 +24,9 @@ enum {
 	HPCC_CMD_ROUTE_GET,	/* routes: as the three commands for links */
 	HPCC_CMD_ROUTE_SET,
 	HPCC_CMD_ROUTE_DEL,	/* only HPCC_A_ROUTE_PREFIX and HPCC_A_ROUTE_LEN */
+	HPCC_CMD_KEY_GET,	/* keys: as the three commands for routes; never returns a key */
+	HPCC_CMD_KEY_SET,
+	HPCC_CMD_KEY_DEL,
 	__HPCC_CMD_MAX,
 };
 
@@ -51,6 +54,7 @@ enum hpcc_flow_why {
 	HPCC_WHY_SILENCE,	/* telemetry stopped */
 	HPCC_WHY_UNSEEN_LOSS,	/* no link with telemetry explains the losses */
 	HPCC_WHY_MUTED,		/* an RTO fired, and no telemetry arrived since the last RTO */
+	HPCC_WHY_UNTRUSTED,	/* telemetry stopped: tags of feedback are wrong or missing */
 };
 
 enum {
@@ -90,6 +94,10 @@ enum {
 	HPCC_A_FLOW_W_MIN,	/* u64, minimum of W, bytes */
 	HPCC_A_FLOW_MAX_STAGE,	/* u32, maxStage */
 	HPCC_A_FLOW_MUTED,	/* flag: the flow omits the option; the path may drop it */
+	HPCC_A_FLOW_SIGNED,	/* flag: both ends sign feedback */
+	HPCC_A_FLOW_UNSIGNED,	/* u32, ignored feedback: no tag */
+	HPCC_A_FLOW_WRONG_TAG,	/* u32, ignored feedback: wrong tag */
+	HPCC_A_FLOW_REPLAYED,	/* u32, ignored feedback: not newer */
 	__HPCC_A_FLOW_MAX,
 };
 
@@ -127,6 +135,7 @@ enum {
 	HPCC_A_TABLE_REPLACE,	/* flag: the entries of this request replace the table */
 	HPCC_A_TABLE_LINK,	/* nest of HPCC_A_LINK_*, one for each link */
 	HPCC_A_TABLE_ROUTE,	/* nest of HPCC_A_ROUTE_*, one for each route */
+	HPCC_A_TABLE_KEY,	/* nest of HPCC_A_KEY_*, one for each prefix */
 	__HPCC_A_TABLE_MAX,
 };
 
@@ -159,5 +168,18 @@ enum {
 };
 
 #define HPCC_A_ROUTE_MAX	(__HPCC_A_ROUTE_MAX - 1)
+
+enum {
+	HPCC_A_KEY_UNSPEC,
+	HPCC_A_KEY_PREFIX,	/* binary, 4 or 16 bytes */
+	HPCC_A_KEY_LEN,		/* u32, bits of the prefix */
+	HPCC_A_KEY_SEND,	/* binary, 16 bytes: signs and verifies; only in HPCC_CMD_KEY_SET */
+	HPCC_A_KEY_ACCEPT,	/* binary, 16 bytes: only verifies; only in HPCC_CMD_KEY_SET */
+	HPCC_A_KEY_REQUIRE,	/* flag: connections with peers that do not sign run classic */
+	HPCC_A_KEY_HAS_ACCEPT,	/* flag, in answers: there is an HPCC_A_KEY_ACCEPT */
+	__HPCC_A_KEY_MAX,
+};
+
+#define HPCC_A_KEY_MAX		(__HPCC_A_KEY_MAX - 1)
 
 #endif /* _UAPI_LINUX_HPCC_NETLINK_H */

@@ -63,7 +63,7 @@ EXPORT_SYMBOL_GPL(hpcc_carrier_unregister);
  * Return: HPCC_CAP_* of all carriers whose telemetry the receiver accepts, and HPCC_CAP_PROBES if
  * @carrier needs it.
  */
-u16 hpcc_carrier_caps(const struct net *net, u8 carrier)
+u16 __cold hpcc_carrier_caps(const struct net *net, u8 carrier)
 {
 	u16 caps = hpcc_carrier_at(carrier)->probes_only ? HPCC_CAP_PROBES : 0;
 	const struct hpcc_carrier_ops *ops;

@@ -83,8 +83,8 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struc
 /* Find the set of a connection's note. @payer: socket whose cgroup is charged for a new table;
  * NULL: allocate no table.
  */
-static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
-			  const struct sock *payer, struct hpcc_note_ref *ref)
+static bool __cold hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
+				 const struct sock *payer, struct hpcc_note_ref *ref)
 {
 	struct hpcc_agreements *table = rcu_dereference(hn->agreements);
 	u32 set;
@@ -133,7 +133,7 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 }
 
 /* Replace a note with the same key, a free note, or the oldest note. */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note note)
+static void __cold hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note note)
 {
 	/* Among notes of the same jiffy, bits of the key select one. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -167,8 +167,8 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note no
  * @payer: socket whose cgroup is charged if the table must be allocated
  * Context: LOCAL_IN.
  */
-void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		      struct hpcc_note note, const struct sock *payer)
+void __cold hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
+			     struct hpcc_note note, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
@@ -184,7 +184,8 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
  * @irs: initial sequence number of the peer. Return: the note; its capabilities are 0 if the SYN
  * did not carry the option.
  */
-struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs)
+struct hpcc_note __cold hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+					   u32 irs)
 {
 	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
@@ -208,8 +209,8 @@ struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tup
  * @note: the note
  * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
  */
-void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		     struct hpcc_note note, const struct sock *payer)
+void __cold hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
+			    struct hpcc_note note, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
@@ -227,8 +228,8 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 
  * segment that needs the note, or NULL; if its checksum is wrong, the note stays. Return: the note;
  * all 0 if no note was taken.
  */
-struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-				 const struct hpcc_arrival *in)
+struct hpcc_note __cold hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
+					u32 irs, const struct hpcc_arrival *in)
 {
 	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
@@ -275,7 +276,7 @@ static u32 hpcc_irs(const struct sock *sk)
  * hpcc_agreement_save(); 0: new connection. @kind: result: the option's kind. Context: socket lock.
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
-u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
+u16 __cold hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
 {
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
@@ -294,7 +295,7 @@ u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
  * @caps: HPCC_CAP_* of the peer
  * @kind: the option's kind
  */
-void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind)
+void __cold hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind)
 {
 	struct hpcc_note note = {
 		.prior_hold = prior_hold,

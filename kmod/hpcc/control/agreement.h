@@ -22,11 +22,19 @@ struct hpcc_tuple {
 struct hpcc_note {
 	u64	key;			/* hash of connection and IRS; 0: free; lockless readers */
 	u32	stamp;			/* low half of jiffies at the write */
-	u32	prior_hold : 21;	/* 0: never ran hpcc; else 1 + next hpcc_fallback.hold */
+	u32	prior_hold : 19;	/* 0: never ran hpcc; else 1 + next hpcc_fallback.hold */
 	u32	other : 1;		/* the option kind is HPCC_OPT_KIND_OTHER */
-	u32	caps : 9;		/* HPCC_CAP_* of the peer; 0: not known yet */
+	/* HPCC_CAP_* of the peer; 0: not known yet. HPCC_CAP_SIGNED: of both ends. In the note of
+	 * our own SYN: HPCC_CAP_SIGNED if the SYN announced it.
+	 */
+	u32	caps : 11;
 	u32	done : 1;		/* both ends carried the option; false: only the SYN did */
 };
+
+/* Bit of hpcc_note.caps and hpcc_flow.caps: we sent the SYN. */
+#define HPCC_NOTE_ACTIVE	0x400
+/* Bits of the wire that a note has. */
+#define HPCC_NOTE_CAPS		(HPCC_NOTE_ACTIVE - 1)
 
 static inline u8 hpcc_note_kind(struct hpcc_note note)
 {

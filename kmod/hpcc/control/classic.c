@@ -156,7 +156,7 @@ bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_reco
 	if (unlikely(hpcc_try_next_carrier(sk, flow)))
 		return false;
 	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
-	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
+	hpcc_fall_back(sk, flow, READ_ONCE(flow->untrusted_why) ?: HPCC_WHY_SILENCE,
 		       flow->mode == HPCC_MODE_STALE || ack->informed ?
 		       HPCC_MODE_CLASSIC_VERIFY : HPCC_MODE_CLASSIC,
 		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tcp_sk(sk), flow));

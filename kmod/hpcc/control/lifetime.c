@@ -12,6 +12,7 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "control/classic.h"
+#include "control/integrity_ops.h"
 #include "control/law.h"
 #include "control/loss.h"
 #include "control/probe.h"
@@ -23,7 +24,8 @@
 #include "telemetry/identify.h"
 
 /* The flow is complete before the hooks can find it. */
-static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why)
+static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, bool fresh,
+					enum hpcc_counter *why)
 {
 	struct hpcc_charge charge = hpcc_charge_begin(sk);
 	struct hpcc_flow *flow = hpcc_flow_alloc(sk, caps, kind, why);
@@ -31,6 +33,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum
 	if (flow) {
 		hpcc_carrier_begin(sk, flow);
 		hpcc_receiver_get(flow);
+		hpcc_integrity_get(sk, flow, fresh);
 		hpcc_window_begin(sk, flow);
 		if (!hpcc_flow_publish(flow))
 			flow = NULL;
@@ -46,6 +49,7 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
 	module_put(hpcc_carrier_of(flow)->owner);
 	hpcc_receiver_put(flow);
+	hpcc_integrity_put(flow);
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
 	kfree(rcu_access_pointer(flow->carrier_private.trace_rx));
@@ -76,7 +80,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 		hpcc_enter_telemetry(sk, flow);
 }
 
-static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
+static noinline void __cold hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
 {
 	hpcc_run(sk, true, false);
 	hpcc_count(sock_net(sk), why);
@@ -102,15 +106,20 @@ void __cold hpcc_begin(struct sock *sk)
 		return;
 	}
 	caps = hpcc_agreed(sk, &prior_hold, &kind);
+	why = HPCC_C_NOT_AGREED;
+	if (!(caps & HPCC_CAP_SIGNED) && hpcc_key_caps(sk) & HPCC_KEY_REQUIRED) {
+		why = HPCC_C_KEY_REQUIRED;
+		caps = 0;
+	}
 	if (!caps) {
-		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
+		hpcc_begin_without(sk, why);
 		return;
 	}
 	/* A socket that returns by setsockopt() keeps its agreement: the peer may compute W. */
 	policy = hpcc_peer_policy_of(sk);
 	if (!prior_hold && !(policy.where && hpcc_receiver_is_loaded()))
 		caps &= ~HPCC_CAP_WINDOW;
-	flow = hpcc_flow_make(sk, caps, kind, &why);
+	flow = hpcc_flow_make(sk, caps, kind, !prior_hold, &why);
 	/* Only receiver mode can stop a peer that still computes W. */
 	if (flow && prior_hold && caps & HPCC_CAP_WINDOW && !flow->rx_window_agreed) {
 		hpcc_flow_destroy(flow);

@@ -173,16 +173,16 @@ static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flo
 static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
 	u32 now = tcp_jiffies32;
-	u32 pause = READ_ONCE(flow->mute.next_pause);
+	u32 pause = READ_ONCE(flow->mute_past.next_pause);
 
 	if (!pause || now - READ_ONCE(flow->mute_past.paused_at) >= HPCC_PAUSE_RESET)
 		pause = HPCC_PAUSE;
 	WRITE_ONCE(flow->mute_past.paused_at, now);
 	WRITE_ONCE(flow->mute.pause, pause);
-	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
+	WRITE_ONCE(flow->mute_past.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
 	/* hpcc_probe_answer() sends the event: this may run without the socket lock. */
-	WRITE_ONCE(flow->mute.paused, true);
+	WRITE_ONCE(flow->mute_past.paused, true);
 	hpcc_answer_later(flow);
 }
 

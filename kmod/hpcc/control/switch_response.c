@@ -10,6 +10,7 @@
 #include <linux/unaligned.h>
 #include <net/tcp.h>
 
+#include "control/integrity_ops.h"
 #include "control/switch_response.h"
 #include "control/window.h"
 
@@ -72,6 +73,11 @@ void __cold hpcc_response_in(struct sock *sk, struct hpcc_flow *flow,
 	u64 record;
 	u8 hop;
 
+	/* A switch has no key. */
+	if (flow->caps & HPCC_CAP_SIGNED) {
+		hpcc_untrusted(flow, net, HPCC_IGNORED_UNSIGNED);
+		return;
+	}
 	if (at < 0 || in->opts[at] != flow->kind ||
 	    hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
 	    opt.type != HPCC_OPT_RESPONSE || opt.nr != 1 ||

@@ -165,7 +165,8 @@ EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
  * Context: socket lock, after hpcc_charge_begin(); does not sleep.
  * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
  */
-struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why)
+struct hpcc_flow * __cold hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
+					  enum hpcc_counter *why)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
@@ -192,7 +193,7 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_
 /* Let hpcc_flow_find() find a flow. @flow: from hpcc_flow_alloc(), complete. Context: as for
  * hpcc_flow_alloc(). Return: false if there is no memory: the function has freed @flow.
  */
-bool hpcc_flow_publish(struct hpcc_flow *flow)
+bool __cold hpcc_flow_publish(struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(flow->sk));
 

@@ -32,6 +32,7 @@
  */
 #define HPCC_PROMPT_CWND	32
 
+struct hpcc_integrity;
 struct hpcc_trace_rx;
 struct hpcc_path;
 struct hpcc_remote;
@@ -76,6 +77,9 @@ enum hpcc_ignored {
 	HPCC_IGNORED_BAD_HOP,		/* a record belonged to no hop of the path */
 	HPCC_IGNORED_TS_BACK,		/* ts of a record did not advance */
 	HPCC_IGNORED_TX_EXCESS,		/* tx of a record grew faster than ts */
+	HPCC_IGNORED_UNSIGNED,		/* feedback had no tag; in the order of enum hpcc_counter */
+	HPCC_IGNORED_WRONG_TAG,		/* the tag of feedback was wrong */
+	HPCC_IGNORED_REPLAYED,		/* feedback was older than earlier feedback */
 	HPCC_IGNORED_MAX,
 };
 
@@ -91,13 +95,18 @@ struct hpcc_flow_echo {
 
 /* State of muting: segments without our option (mute.c owns it). No lock, except for @state. */
 struct hpcc_flow_mute {
-	u8 state;	/* LOCAL_OUT writes HPCC_MUTED_TRIED, mute.c the others (socket lock) */
-	bool paused;	/* HPCC_EVENT_MUTED must be sent */
-	/* Number of ACKs without data that will still be sent without our option, because the peer
-	 * did not receive an ACK with the option.
-	 */
-	u16 pause;
-	u16 next_pause;	/* @pause after the next such ACK; 0: HPCC_PAUSE */
+	union {
+		struct {
+			/* LOCAL_OUT writes HPCC_MUTED_TRIED, mute.c the others (socket lock) */
+			u8 state;
+			u8 is_signed;	/* feedback is signed; constant */
+			/* Number of ACKs without data that will still be sent without our option,
+			 * because the peer did not receive an ACK with the option.
+			 */
+			u16 pause;
+		};
+		u32 unusual;	/* all of these: LOCAL_OUT has more to check */
+	};
 };
 
 /* Values at the last RTO, trial and pause (mute.c). No lock, except for @rto_*: socket lock. */
@@ -109,6 +118,8 @@ struct hpcc_flow_mute_past {
 	u32 rto_received;	/* @received of the flow at the last RTO or end of muting */
 	u32 rto_requests;	/* @requests of the flow at the time of @rto_received */
 	u8 trials;		/* number of trials since telemetry last arrived */
+	bool paused;		/* HPCC_EVENT_MUTED must be sent */
+	u16 next_pause;		/* hpcc_flow_mute.pause after the next lost ACK; 0: HPCC_PAUSE */
 };
 
 /* Numbers and times of the last segments that LOCAL_OUT has processed (local_out.c owns them). No
@@ -183,12 +194,12 @@ struct hpcc_flow_event {
  * A connection with an agreement: SYN and SYN-ACK carried our option. Comments of structures with
  * one owner name the owner and the lock. Locks of the other members:
  *
- *	- Constant: @kind, @slots, @caps, @rx_window_agreed, @sk, @id. @rx and @remote are set once
- *	  (RCU).
+ *	- Constant: @kind, @slots, @caps, @unverified, @rx_window_agreed, @sk, @id, and the pointer
+ *	  @integrity to memory with its own lock. @rx and @remote are set once (RCU).
  *	- READ_ONCE() and WRITE_ONCE() without a lock: @rx_window_new, @hops, @scale, @next_hop,
  *	  @prompt, @answer, @identify_active, @scales, @snd_end, @mail, @response, @last_request_ns,
- *	  @requests, @sample_ns, @probing, @device, @received; and @ignored, which LOCAL_IN writes
- *	  without a lock, and law.c under the socket lock.
+ *	  @requests, @sample_ns, @probing, @device, @received, @untrusted_why; and @ignored, which
+ *	  LOCAL_IN writes without a lock, and law.c under the socket lock.
  *	- Socket lock to write, no lock to read: W, Wc and U in @algo, T in @params, @searching,
  *	  @probes, @mode, @rx_window_active, @carrier.
  *	- Socket lock: all others, except @path, @dead and @lock.
@@ -225,6 +236,7 @@ struct hpcc_flow {
 	bool conserving : 1;	/* packet conservation is active */
 	u8 mode;		/* enum hpcc_mode */
 	u8 kind;		/* TCP option kind */
+	u8 unverified;		/* HPCC_UNVERIFIED if feedback is signed, else 0 */
 	u8 slots;		/* number of records that a FORWARD requests */
 	u8 hops;		/* number of hops of the path, from the newest echo */
 	u8 scale;		/* scale that FORWARD requests */
@@ -270,12 +282,14 @@ struct hpcc_flow {
 	struct hpcc_flow_prior prior;
 	struct hpcc_path __rcu *path;	/* names of links, while an observer requests them */
 	struct hpcc_remote __rcu *remote;	/* NULL unless the peer may compute W */
+	struct hpcc_integrity *integrity;	/* signs and verifies feedback, or NULL */
 	struct hpcc_flow_loss loss;
 	u32 classic_seq;	/* a round trip of classic ends when this byte is acknowledged */
 	u32 conserve_delivered;	/* packets delivered when packet conservation began */
 	struct hpcc_flow_reserve reserve;
 	u8 settle;		/* from net.hpcc.settle (law.c) */
 	u8 why;			/* reason of the last fallback, enum hpcc_flow_why */
+	u8 untrusted_why;	/* HPCC_WHY_UNTRUSTED: the last feedback had no right tag */
 	struct hpcc_flow_event event;
 	u32 ignored[HPCC_IGNORED_MAX];	/* by enum hpcc_ignored */
 

@@ -9,8 +9,9 @@
 #include "control/cc.h"
 #include "hook/listener.h"
 
-static struct dst_entry *hpcc_route(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-				    int oif, u32 mark, kuid_t uid)
+static struct dst_entry * __cold hpcc_route(struct net *net, u8 family,
+					     const struct hpcc_tuple *tuple,
+					     int oif, u32 mark, kuid_t uid)
 {
 	struct flowi4 fl4 = {
 		.flowi4_oif = oif,
@@ -54,8 +55,8 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family, const struct hpc
  * Context: RCU read side.
  * Return: its key, or TCP_CA_UNSPEC.
  */
-u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-		  int oif, u32 mark, const struct sock *listener)
+u32 __cold hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
+			 int oif, u32 mark, const struct sock *listener)
 {
 	struct dst_entry *dst = hpcc_route(net, family, tuple, oif, mark,
 					   sock_net_uid(net, listener));
@@ -87,7 +88,7 @@ static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
  * may be NULL. @route_key: congestion control in the route to the peer, or TCP_CA_UNSPEC. Context:
  * RCU read side.
  */
-bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
+bool __cold hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
 	if (route_key != TCP_CA_UNSPEC)
 		return route_key == hpcc_ops.key;

@@ -28,6 +28,7 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/census.h"
+#include "control/integrity_ops.h"
 #include "control/mute.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
@@ -229,17 +230,52 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Like hpcc_options_write(), and also write a stored signal: after a request, or alone. */
+static noinline u32 __cold hpcc_signal_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
+					   const struct hpcc_carrier_ops *carrier, u32 room,
+					   u8 *out, u32 *forward, u32 *echo)
+{
+	if (hpcc_signal_pending(flow) && carrier && room >= 2 * hpcc_opt_len(1))
+		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
+	else if (carrier || !hpcc_signal_pending(flow))
+		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
+	return *forward + hpcc_signal_write(flow, out + *forward);
+}
+
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_carrier_ops *carrier, u32 room, u8 *out,
 			    u32 *forward, u32 *echo)
 {
 	if (likely(!hpcc_signal_pending(flow)))
 		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
-	if (carrier && room >= 2 * hpcc_opt_len(1))
-		*forward = hpcc_forward_write(flow, tp, carrier, out, hpcc_opt_len(1));
-	else if (carrier)
-		return hpcc_options_write(flow, tp, carrier, room, out, forward, echo);
-	return *forward + hpcc_signal_write(flow, out + *forward);
+	return hpcc_signal_and(flow, tp, carrier, room, out, forward, echo);
+}
+
+/* Like hpcc_with_signal(), if feedback is signed. A request alone needs no tag, and one with
+ * feedback has one record of each. Feedback that must wait stays stored. @room: at least hpcc_opt_len(1).
+ */
+static noinline u32 __cold hpcc_signed_out(const struct hpcc_segment *seg, struct hpcc_flow *flow,
+					   const struct hpcc_carrier_ops *carrier, u32 room,
+					   u8 *out, u32 *forward, u32 *echo)
+{
+	const struct hpcc_integrity_ops *ops = hpcc_integrity_of(flow);
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	struct hpcc_moment m;
+	u32 len;
+
+	if (!ops || !ops->moment(flow, seg, &m)) {
+		if (carrier)
+			*forward = hpcc_forward_write(flow, tp, carrier, out, room);
+		return *forward;
+	}
+	if (!carrier || room < 2 * hpcc_opt_len(1) + HPCC_TAG_LEN)
+		room -= HPCC_TAG_LEN;
+	if (room < hpcc_opt_len(1))
+		return 0;
+	len = hpcc_signal_and(flow, tp, carrier, room, out, forward, echo);
+	if (len == *forward)
+		return len;
+	ops->sign(flow, &m, out + *forward, len - *forward);
+	return len + HPCC_TAG_LEN;
 }
 
 /* The carrier of a segment's request. Reduces @room to the option space that the carrier leaves. */
@@ -265,6 +301,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
+	u32 signed_room = 0;
 	const struct hpcc_carrier_ops *carrier = NULL;
 	u32 forward = 0;
 	u32 echo = 0;
@@ -286,17 +323,25 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
-	if (unlikely(hpcc_may_be_mute(flow, presence)) &&
-	    !hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
-			   new_data && carrier && room >= hpcc_opt_len(1)))
-		return;
 	if (carrier)
 		carrier = hpcc_request_by(seg, sk, flow, &room);
+	if (unlikely(hpcc_is_unusual(flow, presence))) {
+		if (!hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
+				   new_data && carrier && room >= hpcc_opt_len(1)))
+			return;
+		if (flow->mute.is_signed)
+			swap(room, signed_room);
+	}
 
-	len = room < hpcc_opt_len(1) ? 0 :
-	      hpcc_with_signal(flow, tcp_sk(sk), carrier, room, out, &forward, &echo);
-	if (room < hpcc_opt_len(1) && !(data && READ_ONCE(flow->probes)))
-		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
+	if (room >= hpcc_opt_len(1)) {
+		len = hpcc_with_signal(flow, tcp_sk(sk), carrier, room, out, &forward, &echo);
+	} else if (signed_room >= hpcc_opt_len(1)) {
+		len = hpcc_signed_out(seg, flow, carrier, signed_room, out, &forward, &echo);
+	} else {
+		len = 0;
+		if (!(data && READ_ONCE(flow->probes)))
+			hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
+	}
 	if (!len)
 		return;
 

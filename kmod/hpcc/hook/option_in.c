@@ -11,6 +11,7 @@
 
 #include "carrier/carrier.h"
 #include "control/census.h"
+#include "control/integrity_ops.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
@@ -152,27 +153,22 @@ static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	}
 }
 
-/* A segment has at most one option of each of these types. */
-enum hpcc_way {
-	HPCC_WAY_FORWARD,
-	HPCC_WAY_ECHO,
-	HPCC_WAY_REPORT,
-};
-
-static enum hpcc_way hpcc_opt_way(u8 type)
+/* An option is malformed or repeats a direction, unless it is feedback whose tag is right. Return:
+ * @seen after this option, with HPCC_SEEN_USE if @opt was set and the option counts.
+ */
+static noinline u32 hpcc_unusual_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, u32 at,
+				    u32 pos, struct hpcc_opt *opt, u32 seen)
 {
-	switch (type) {
-	case HPCC_OPT_ECHO:
-	case HPCC_OPT_IDENTIFY_ECHO:
-		return HPCC_WAY_ECHO;
-	case HPCC_OPT_REPORT:
-		return HPCC_WAY_REPORT;
-	default:
-		return HPCC_WAY_FORWARD;
-	}
+	const struct hpcc_integrity_ops *ops = hpcc_integrity_of(flow);
+	int ret = ops ? ops->in(flow, in, at, pos, opt, seen) : -EINVAL;
+
+	if (ret >= 0)
+		return ret;
+	hpcc_malformed(flow, in->state->net);
+	return (seen & ~BIT(HPCC_SEEN_USE)) | BIT(HPCC_SEEN_KEEP);
 }
 
-/* Process our options of a segment: at most one of each enum hpcc_way. @at: result of
+/* Process our options of a segment: at most one of each direction. @at: result of
  * hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL. @pos: offset after
  * that option. Return: offset from which on all options are ours and may be removed; optlen: keep
  * all options.
@@ -182,8 +178,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	const struct net *net = in->state->net;
 	u32 tail = in->optlen;
 	u32 end = ~0U;
-	bool keep = false;
-	u32 seen = 0;
+	u32 seen = flow->unverified;
 
 	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind)) {
 		struct hpcc_opt opt;
@@ -194,24 +189,21 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 		if (at != end)
 			tail = at;
 		end = pos;
-		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
-			hpcc_malformed(flow, net);
-			keep = true;
-			continue;
+		if (unlikely(hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
+			     seen & BIT(hpcc_opt_way(opt.type)))) {
+			seen = hpcc_unusual_in(flow, in, at, pos, &opt, seen);
+			if (!(seen & BIT(HPCC_SEEN_USE)))
+				continue;
 		}
 		way = hpcc_opt_way(opt.type);
-		if (seen & BIT(way)) {
-			hpcc_malformed(flow, net);
-			keep = true;
-			continue;
-		}
 		if (!hpcc_option_in(flow, in, &opt, in->opts + at + HPCC_OPT_HEAD_LEN)) {
-			keep = true;
+			seen |= BIT(HPCC_SEEN_KEEP);
 			continue;
 		}
 		seen |= BIT(way);
 		/* TCP's fast path does not check whether it must send an ACK immediately. */
-		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
+		if (way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT)
+			seen |= BIT(HPCC_SEEN_KEEP);
 		if (way != HPCC_WAY_ECHO)
 			hpcc_note_device(flow, in->state->in);
 	}
@@ -221,7 +213,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 		hpcc_answer_later(flow);
 	if (at == -EINVAL)
 		hpcc_malformed(flow, net);
-	return keep || end != in->optlen ? in->optlen : tail;
+	return seen & BIT(HPCC_SEEN_KEEP) || end != in->optlen ? in->optlen : tail;
 }
 
 /**

@@ -7,6 +7,7 @@
 #include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"
+#include "control/integrity_ops.h"
 #include "control/receiver_ops.h"
 #include "hook/listener.h"
 #include "hook/syn.h"
@@ -54,38 +55,43 @@ static bool hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_s
 			     seg->thlen - sizeof(struct tcphdr), sysctls, note) >= 0;
 }
 
-/* An option of our kind in a SYN may be of another experiment, and does not prevent ours. */
-static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, const struct sock *sk,
-			   u8 kind)
+/* An option of our kind in a SYN may be of another experiment, and does not prevent ours. @allowed:
+ * HPCC_CAP_SIGNED if feedback may be signed. Return: the capabilities; 0: no option was written.
+ */
+static noinline u16 __cold hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
+					  const struct sock *sk, u8 kind, u16 allowed)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
 	u8 option[HPCC_SYN_OPT_PADDED];
+	u16 keys = hpcc_key_caps(sk), caps;
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
 	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
 		hpcc_segment_no_room(seg, HPCC_C_SYN_NO_ROOM);
-		return false;
+		return 0;
 	}
+	if (keys & HPCC_KEY_REQUIRED && !allowed)
+		return 0;
+	caps = HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET | (keys & allowed) |
+	       (READ_ONCE(sysctls->probes) ? HPCC_CAP_PROBES : 0) |
+	       (policy.where && hpcc_receiver_is_loaded() ? HPCC_CAP_WINDOW : 0) |
+	       hpcc_carrier_caps(net, policy.carrier) |
+	       (policy.n_flows ? 0 : HPCC_CAP_REPORT);
 	memset(option, HPCC_TCPOPT_NOP, sizeof(option));
-	hpcc_syn_opt_encode(option, kind, READ_ONCE(sysctls->option_exid),
-			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->probes) ? HPCC_CAP_PROBES : 0) |
-			    (policy.where && hpcc_receiver_is_loaded() ? HPCC_CAP_WINDOW : 0) |
-			    hpcc_carrier_caps(net, policy.carrier) |
-			    (policy.n_flows ? 0 : HPCC_CAP_REPORT));
+	hpcc_syn_opt_encode(option, kind, READ_ONCE(sysctls->option_exid), caps);
 	if (!hpcc_segment_put(seg, option, sizeof(option), 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
-		return false;
+		return 0;
 	}
 	hpcc_count(net, HPCC_C_SYN_SENT);
-	return true;
+	return caps;
 }
 
 /* Offer the option in our SYN, unless it has data (TCP Fast Open). @seg: the SYN. Context:
  * LOCAL_OUT.
  */
-void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
+void __cold hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
@@ -97,8 +103,9 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
-	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(note)))
+	    seg->skb->len == seg->thoff + seg->thlen)
+		note.caps = hpcc_syn_write(seg, net, sk, hpcc_note_kind(note), HPCC_CAP_SIGNED);
+	if (note.caps)
 		hpcc_agree_done(net, &tuple, isn, note, sk);
 	else
 		hpcc_agree_take(net, &tuple, isn, NULL);
@@ -122,28 +129,33 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg, const struct req
 /* Answer a SYN that carried the option. @seg: the SYN-ACK. @sk: the request socket. Context:
  * LOCAL_OUT.
  */
-void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
+void __cold hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	u32 irs = ntohl(hpcc_segment_th(seg)->ack_seq) - 1;
 	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
+	u16 caps;
 
 	if (!skb_dst(seg->skb))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_offered(net, &tuple, irs);
-	if (note.caps &&
-	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note) &&
-	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
-				 hpcc_synack_route_cc(seg, req, &tuple)) &&
-	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(note)))
-		hpcc_agree_done(net, &tuple, irs, note, NULL);
+	if (!note.caps ||
+	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note) ||
+	    !hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
+				  hpcc_synack_route_cc(seg, req, &tuple)))
+		return;
+	caps = hpcc_syn_write(seg, net, sk, hpcc_note_kind(note), note.caps & HPCC_CAP_SIGNED);
+	if (!caps)
+		return;
+	note.caps &= caps | ~HPCC_CAP_SIGNED;
+	hpcc_agree_done(net, &tuple, irs, note, NULL);
 }
 
 /* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will check. */
-static bool hpcc_synack_ok(const struct hpcc_arrival *in)
+static bool __cold hpcc_synack_ok(const struct hpcc_arrival *in)
 {
 	struct sock *sk;
 	bool ok = false;
@@ -164,7 +176,7 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
  * begins with the SYN's number. A retransmitted SYN without the option withdraws the offer. A
  * SYN-ACK uses the option kind of our SYN, even if the sysctl has changed since. Context: LOCAL_IN.
  */
-void hpcc_syn_in(const struct hpcc_arrival *in)
+void __cold hpcc_syn_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
@@ -185,7 +197,7 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		return;
 	}
 	hpcc_arrival_tuple(in, &tuple);
-	note.caps = max(caps, 0);
+	note.caps = max(caps, 0) & HPCC_NOTE_CAPS;
 	if (!in->th->ack && caps >= 0) {
 		if (!rcu_access_pointer(hpcc_pernet(net)->agreements))
 			payer = hpcc_syn_acceptable(in->skb, in->state, in->th, &tuple);
@@ -196,6 +208,8 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		offer = (struct hpcc_note){};
 		if (hpcc_synack_ok(in))
 			offer = hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL);
+		note.caps &= offer.caps | ~HPCC_CAP_SIGNED;
+		note.caps |= HPCC_NOTE_ACTIVE;
 		if (offer.done && offer.other == note.other)
 			hpcc_agree_done(net, &tuple, irs, note, NULL);
 		else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Carriers other than the TCP option, and receiver mode, are modules. The kernel loads one when the
- * administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a route, or by the table
- * of links. Any user's netlink request loads hpcc_netlink (observe/netlink.c).
+ * Carriers other than the TCP option, receiver mode and signed feedback are modules. The kernel
+ * loads one when the administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a
+ * route, by a key, or by the table of links. Any user's netlink request loads hpcc_netlink (observe/netlink.c).
  */
 #include <linux/bitops.h>
 #include <linux/capability.h>
@@ -22,6 +22,7 @@ static const struct {
 	[HPCC_CARRIER_IFA]	= { "hpcc_ifa", "the module hpcc_ifa is not loaded", true },
 	[HPCC_CARRIER_CSIG]	= { "hpcc_csig", "the module hpcc_csig is not loaded" },
 	[HPCC_MODULE_RECEIVER]	= { "hpcc_receiver", "the module hpcc_receiver is not loaded" },
+	[HPCC_MODULE_INTEGRITY]	= { "hpcc_integrity", "the module hpcc_integrity is not loaded" },
 };
 
 /* main.c sets up() and down(). */
@@ -37,6 +38,7 @@ bool hpcc_is_up(void)
 EXPORT_SYMBOL_GPL(hpcc_is_up);
 
 unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
+EXPORT_SYMBOL_GPL(hpcc_modules_loaded);
 
 /**
  * hpcc_module_request() - load a module
@@ -56,8 +58,8 @@ void hpcc_module_request(const char *name)
 }
 
 /**
- * hpcc_module_load() - load the module of a carrier or of receiver mode, unless it is loaded
- * @id: enum hpcc_carrier, or HPCC_MODULE_RECEIVER
+ * hpcc_module_load() - load the module of a carrier or of a mode, unless it is loaded
+ * @id: enum hpcc_carrier, or HPCC_MODULE_*
  *
  * The caller needs CAP_NET_ADMIN in the initial user namespace, as for loading a congestion
  * control.

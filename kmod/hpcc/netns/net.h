@@ -41,6 +41,7 @@ struct nlattr;
 enum hpcc_table_id {
 	HPCC_TABLE_LINKS,	/* known links (links.c) */
 	HPCC_TABLE_ROUTES,	/* parameters by the peer's address (policy.c) */
+	HPCC_TABLE_KEYS,	/* keys by the peer's address (keys.h) */
 	HPCC_TABLES,
 };
 
@@ -103,14 +104,17 @@ struct hpcc_net {
 	unsigned long path_until;	/* end of the last request for names, jiffies; @path_lock */
 	struct delayed_work path_end;	/* clears @identify_active */
 	struct hpcc_table __rcu *tables[HPCC_TABLES];	/* NULL: empty; @path_lock to write */
+	u32 tables_made;		/* number of the newest table; @path_lock */
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];	/* by the device of arrival */
 	struct hpcc_agreements __rcu *agreements;	/* of past handshakes (agreement.c) */
-	/* @agreements after the exit of the namespace, until the memory can be freed */
+	/* @agreements and @tables after the exit of the namespace, until they can be freed */
 	struct hpcc_agreements *retired_agreements;
+	struct hpcc_table *retired_tables[HPCC_TABLES];
 };
 
-/* Number of the module of receiver mode, after the numbers of enum hpcc_carrier. */
+/* Numbers of the modules of receiver mode and signed feedback, after those of enum hpcc_carrier. */
 #define HPCC_MODULE_RECEIVER	(HPCC_CARRIER_MAX + 1)
+#define HPCC_MODULE_INTEGRITY	(HPCC_CARRIER_MAX + 2)
 
 /* Bit mask of loaded modules, for set_bit() and clear_bit(): see hpcc_module_load(). */
 extern unsigned long hpcc_modules_loaded;

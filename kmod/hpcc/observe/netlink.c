@@ -50,14 +50,11 @@ static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 };
 
 /* Requests that change a table; hpcc_table_type.policy is the policy of an entry. */
-static const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1] = {
+static const struct nla_policy hpcc_table_policy[HPCC_A_TABLE_MAX + 1] = {
 	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
 	[HPCC_A_TABLE_LINK]	= { .type = NLA_NESTED },
-};
-
-static const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1] = {
-	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
 	[HPCC_A_TABLE_ROUTE]	= { .type = NLA_NESTED },
+	[HPCC_A_TABLE_KEY]	= { .type = NLA_NESTED },
 };
 
 /* Put the ends of a connection into a message. */
@@ -266,20 +263,26 @@ static int hpcc_nl_done(struct netlink_callback *cb)
 }
 
 #define HPCC_NL_DUMP	.dumpit = hpcc_nl_dumpit, .done = hpcc_nl_done
+#define HPCC_NL_ALL	.validate = GENL_DONT_VALIDATE_DUMP, HPCC_NL_DUMP
 #define HPCC_NL_CHANGE	.flags = GENL_UNS_ADMIN_PERM, .doit = hpcc_nl_doit
-#define HPCC_NL_LINKS	.policy = hpcc_links_policy, .maxattr = HPCC_A_TABLE_LINK
-#define HPCC_NL_ROUTES	.policy = hpcc_routes_policy, .maxattr = HPCC_A_TABLE_ROUTE
 
 static const struct genl_ops hpcc_nl_ops[] = {
 	{ .cmd = HPCC_CMD_FLOW_GET, .policy = hpcc_flow_policy, .maxattr = HPCC_A_FLOW_IDENTIFY,
 	  .doit = hpcc_nl_doit, HPCC_NL_DUMP },
-	{ .cmd = HPCC_CMD_COUNTERS_GET, HPCC_NL_DUMP },
-	{ .cmd = HPCC_CMD_LINK_GET, HPCC_NL_DUMP },
-	{ .cmd = HPCC_CMD_LINK_SET, HPCC_NL_CHANGE, HPCC_NL_LINKS },
-	{ .cmd = HPCC_CMD_LINK_DEL, HPCC_NL_CHANGE, HPCC_NL_LINKS },
-	{ .cmd = HPCC_CMD_ROUTE_GET, HPCC_NL_DUMP },
-	{ .cmd = HPCC_CMD_ROUTE_SET, HPCC_NL_CHANGE, HPCC_NL_ROUTES },
-	{ .cmd = HPCC_CMD_ROUTE_DEL, HPCC_NL_CHANGE, HPCC_NL_ROUTES },
+	{ .cmd = HPCC_CMD_COUNTERS_GET, HPCC_NL_ALL },
+	{ .cmd = HPCC_CMD_LINK_GET, HPCC_NL_ALL },
+	{ .cmd = HPCC_CMD_ROUTE_GET, HPCC_NL_ALL },
+	{ .cmd = HPCC_CMD_KEY_GET, HPCC_NL_ALL },
+};
+
+/* These use the policy of the family. */
+static const struct genl_small_ops hpcc_nl_changes[] = {
+	{ .cmd = HPCC_CMD_LINK_SET, HPCC_NL_CHANGE },
+	{ .cmd = HPCC_CMD_LINK_DEL, HPCC_NL_CHANGE },
+	{ .cmd = HPCC_CMD_ROUTE_SET, HPCC_NL_CHANGE },
+	{ .cmd = HPCC_CMD_ROUTE_DEL, HPCC_NL_CHANGE },
+	{ .cmd = HPCC_CMD_KEY_SET, HPCC_NL_CHANGE },
+	{ .cmd = HPCC_CMD_KEY_DEL, HPCC_NL_CHANGE },
 };
 
 struct genl_family hpcc_family = {
@@ -290,6 +293,10 @@ struct genl_family hpcc_family = {
 	.module		= THIS_MODULE,
 	.ops		= hpcc_nl_ops,
 	.n_ops		= ARRAY_SIZE(hpcc_nl_ops),
+	.small_ops	= hpcc_nl_changes,
+	.n_small_ops	= ARRAY_SIZE(hpcc_nl_changes),
+	.policy		= hpcc_table_policy,
+	.maxattr	= HPCC_A_TABLE_MAX,
 	.mcgrps		= hpcc_mcgrps,
 	.n_mcgrps	= ARRAY_SIZE(hpcc_mcgrps),
 };

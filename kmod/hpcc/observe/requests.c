@@ -41,6 +41,7 @@ static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
 			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
 	       (READ_ONCE(flow->rx_window_active) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
 	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
+	       (flow->caps & HPCC_CAP_SIGNED ? nla_put_flag(skb, HPCC_A_FLOW_SIGNED) : 0) ?:
 	       (READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ?
 		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
 }
@@ -82,6 +83,9 @@ static int hpcc_put_telemetry(struct sk_buff *skb, const struct hpcc_flow *flow)
 		[HPCC_IGNORED_BAD_HOP] = HPCC_A_FLOW_BAD_HOP,
 		[HPCC_IGNORED_TS_BACK] = HPCC_A_FLOW_TS_BACK,
 		[HPCC_IGNORED_TX_EXCESS] = HPCC_A_FLOW_TX_EXCESS,
+		[HPCC_IGNORED_UNSIGNED] = HPCC_A_FLOW_UNSIGNED,
+		[HPCC_IGNORED_WRONG_TAG] = HPCC_A_FLOW_WRONG_TAG,
+		[HPCC_IGNORED_REPLAYED] = HPCC_A_FLOW_REPLAYED,
 	};
 	u32 i;
 

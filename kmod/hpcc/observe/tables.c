@@ -11,8 +11,10 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
+#include <linux/unaligned.h>
 
 #include "common/device.h"
+#include "netns/keys.h"
 #include "netns/links.h"
 #include "netns/net.h"
 #include "netns/policy.h"
@@ -24,6 +26,7 @@ struct hpcc_table_type {
 	enum hpcc_table_id id;
 	u32 max;	/* maximum number of entries */
 	u32 size;	/* bytes of an entry */
+	u32 key_size;	/* bytes of an entry that @cmp reads, at its start */
 	int nest;	/* attribute of a message that holds an entry */
 	int key_max;	/* last attribute of an entry's key; later attributes are values */
 	int attr_max;	/* last attribute of an entry */
@@ -99,6 +102,7 @@ static const struct hpcc_table_type hpcc_links = {
 	.id		= HPCC_TABLE_LINKS,
 	.max		= HPCC_LINKS_MAX,
 	.size		= sizeof(struct hpcc_known_link),
+	.key_size	= sizeof(struct hpcc_known_link),
 	.nest		= HPCC_A_TABLE_LINK,
 	.key_max	= HPCC_A_LINK_PORT,
 	.attr_max	= HPCC_A_LINK_MAX,
@@ -131,39 +135,64 @@ static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
 	[HPCC_A_ROUTE_SAMPLE]	= NLA_POLICY_MAX(NLA_U32, HPCC_SAMPLE_MAX),
 };
 
-static int hpcc_route_cmp(const void *a, const void *b)
+/* Compare the prefixes with which routes and keys begin. */
+static int hpcc_prefix_cmp(const void *a, const void *b)
 {
 	const struct hpcc_route *p = a, *q = b;
 
+	BUILD_BUG_ON(offsetof(struct hpcc_key, prefix) != offsetof(struct hpcc_route, prefix) ||
+		     offsetof(struct hpcc_key, len) != offsetof(struct hpcc_route, len));
 	return q->len - p->len ?: memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
+}
+
+/* Read a prefix and its length, whose attributes have the same numbers for routes and keys. */
+static int hpcc_prefix_parse(struct in6_addr *prefix, u8 *prefix_len, struct nlattr * const *attrs,
+			     struct netlink_ext_ack *extack)
+{
+	const struct nlattr *attr = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
+	struct in6_addr addr;
+
+	BUILD_BUG_ON(HPCC_A_KEY_PREFIX != (int)HPCC_A_ROUTE_PREFIX ||
+		     HPCC_A_KEY_LEN != (int)HPCC_A_ROUTE_LEN);
+	if (!attr || !len) {
+		NL_SET_ERR_MSG(extack, "an entry needs a prefix and its length");
+		return -EINVAL;
+	}
+	if (nla_get_u32(len) > 8 * nla_len(attr)) {
+		NL_SET_ERR_MSG_ATTR(extack, len, "the prefix is longer than an address");
+		return -EINVAL;
+	}
+	addr = hpcc_nl_get_addr(attr);
+	*prefix_len = nla_get_u32(len) + (nla_len(attr) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
+	ipv6_addr_prefix(prefix, &addr, *prefix_len);
+	if (!ipv6_addr_equal(prefix, &addr)) {
+		NL_SET_ERR_MSG_ATTR(extack, attr, "the address has bits set after the prefix");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int hpcc_prefix_put(struct sk_buff *skb, const struct in6_addr *prefix, u8 len)
+{
+	bool v4 = len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(prefix);
+
+	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, prefix->s6_addr32[3]) :
+		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, prefix)) ?:
+	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, len - (v4 ? HPCC_MAPPED_LEN : 0));
 }
 
 static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 			    struct netlink_ext_ack *extack)
 {
-	const struct nlattr *prefix = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
 	const struct nlattr *where = attrs[HPCC_A_ROUTE_WHERE];
 	const struct nlattr *carrier = attrs[HPCC_A_ROUTE_CARRIER];
 	const struct nlattr *value, *T = attrs[HPCC_A_ROUTE_BASE_RTT_NS];
 	struct hpcc_route *route = entry;
-	struct in6_addr addr;
+	int err = hpcc_prefix_parse(&route->prefix, &route->len, attrs, extack);
 	u32 i;
 
-	if (!prefix || !len) {
-		NL_SET_ERR_MSG(extack, "a route needs a prefix and its length");
-		return -EINVAL;
-	}
-	if (nla_get_u32(len) > 8 * nla_len(prefix)) {
-		NL_SET_ERR_MSG_ATTR(extack, len, "the prefix is longer than an address");
-		return -EINVAL;
-	}
-	addr = hpcc_nl_get_addr(prefix);
-	route->len = nla_get_u32(len) + (nla_len(prefix) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
-	ipv6_addr_prefix(&route->prefix, &addr, route->len);
-	if (!ipv6_addr_equal(&route->prefix, &addr)) {
-		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits set after the prefix");
-		return -EINVAL;
-	}
+	if (err)
+		return err;
 	if (T && nla_get_u32(T) && nla_get_u32(T) < HPCC_T_MIN_NS) {
 		NL_SET_ERR_MSG_ATTR(extack, T, "base_rtt_ns is 0, or 1000 to 1000000000");
 		return -ERANGE;
@@ -182,13 +211,9 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 static int hpcc_route_put(struct sk_buff *skb, const void *entry)
 {
 	const struct hpcc_route *route = entry;
-	bool v4 = route->len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(&route->prefix);
-	const struct in6_addr *addr = &route->prefix;
-	int i, err;
+	int err = hpcc_prefix_put(skb, &route->prefix, route->len);
+	u32 i;
 
-	err = (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, addr->s6_addr32[3]) :
-	       nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, addr)) ?:
-	      nla_put_u32(skb, HPCC_A_ROUTE_LEN, route->len - (v4 ? HPCC_MAPPED_LEN : 0));
 	for (i = 0; i < HPCC_PEER_VALUES && !err; i++)
 		if (route->values[i] != HPCC_ROUTE_OPEN)
 			err = nla_put_u32(skb, HPCC_A_ROUTE_WHERE + i, route->values[i]);
@@ -199,19 +224,95 @@ static const struct hpcc_table_type hpcc_routes = {
 	.id		= HPCC_TABLE_ROUTES,
 	.max		= HPCC_ROUTES_MAX,
 	.size		= sizeof(struct hpcc_route),
+	.key_size	= offsetofend(struct hpcc_route, len),
 	.nest		= HPCC_A_TABLE_ROUTE,
 	.key_max	= HPCC_A_ROUTE_LEN,
 	.attr_max	= HPCC_A_ROUTE_MAX,
 	.policy		= hpcc_route_policy,
-	.cmp		= hpcc_route_cmp,
+	.cmp		= hpcc_prefix_cmp,
 	.parse		= hpcc_route_parse,
 	.put		= hpcc_route_put,
+};
+
+/* ---- Keys ---- */
+
+/* Bounds the time of a search. */
+#define HPCC_KEYS_MAX	200
+
+static int hpcc_key_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) == HPCC_KEY_LEN)
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "a key has 16 bytes");
+	return -EINVAL;
+}
+
+static const struct nla_policy hpcc_key_policy[HPCC_A_KEY_MAX + 1] = {
+	[HPCC_A_KEY_PREFIX]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_nl_addr_validate),
+	[HPCC_A_KEY_LEN]	= NLA_POLICY_MAX(NLA_U32, 128),
+	[HPCC_A_KEY_SEND]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_key_validate),
+	[HPCC_A_KEY_ACCEPT]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_key_validate),
+	[HPCC_A_KEY_REQUIRE]	= { .type = NLA_FLAG },
+};
+
+/* Take a key out of the request. */
+static void hpcc_key_take(siphash_key_t *key, struct nlattr *attr)
+{
+	key->key[0] = get_unaligned_le64(nla_data(attr));
+	key->key[1] = get_unaligned_le64(nla_data(attr) + sizeof(u64));
+	memzero_explicit(nla_data(attr), HPCC_KEY_LEN);
+}
+
+static int hpcc_key_parse(void *entry, struct nlattr * const *attrs, bool del,
+			  struct netlink_ext_ack *extack)
+{
+	struct hpcc_key *key = entry;
+	int err = hpcc_prefix_parse(&key->prefix, &key->len, attrs, extack);
+
+	if (err || del)
+		return err;
+	if (!attrs[HPCC_A_KEY_SEND]) {
+		NL_SET_ERR_MSG(extack, "an entry needs a key to send");
+		return -EINVAL;
+	}
+	hpcc_key_take(&key->send, attrs[HPCC_A_KEY_SEND]);
+	key->two = attrs[HPCC_A_KEY_ACCEPT];
+	if (key->two)
+		hpcc_key_take(&key->accept, attrs[HPCC_A_KEY_ACCEPT]);
+	key->required = attrs[HPCC_A_KEY_REQUIRE];
+	return hpcc_module_need(HPCC_MODULE_INTEGRITY, attrs[HPCC_A_KEY_SEND], extack);
+}
+
+/* Keys are write-only. */
+static int hpcc_key_put(struct sk_buff *skb, const void *entry)
+{
+	const struct hpcc_key *key = entry;
+
+	return hpcc_prefix_put(skb, &key->prefix, key->len) ?:
+	       (key->two ? nla_put_flag(skb, HPCC_A_KEY_HAS_ACCEPT) : 0) ?:
+	       (key->required ? nla_put_flag(skb, HPCC_A_KEY_REQUIRE) : 0);
+}
+
+static const struct hpcc_table_type hpcc_keys = {
+	.id		= HPCC_TABLE_KEYS,
+	.max		= HPCC_KEYS_MAX,
+	.size		= sizeof(struct hpcc_key),
+	.key_size	= offsetofend(struct hpcc_key, len),
+	.nest		= HPCC_A_TABLE_KEY,
+	.key_max	= HPCC_A_KEY_LEN,
+	.attr_max	= HPCC_A_KEY_MAX,
+	.policy		= hpcc_key_policy,
+	.cmp		= hpcc_prefix_cmp,
+	.parse		= hpcc_key_parse,
+	.put		= hpcc_key_put,
 };
 
 /* ---- Requests ---- */
 
 static const struct hpcc_table_type *hpcc_table_type_of(u8 cmd)
 {
+	if (cmd >= HPCC_CMD_KEY_GET)
+		return &hpcc_keys;
 	return cmd < HPCC_CMD_ROUTE_GET ? &hpcc_links : &hpcc_routes;
 }
 
@@ -223,12 +324,13 @@ static void *hpcc_table_at(const struct hpcc_table_type *type, const struct hpcc
 
 static struct hpcc_table *hpcc_table_alloc(const struct hpcc_table_type *type, u32 nr)
 {
+	size_t size = sizeof(struct hpcc_table) + (size_t)nr * type->size;
 	struct hpcc_table *table;
 
-	table = kvzalloc(sizeof(*table) + (size_t)nr * type->size,
-			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	table = kvzalloc(size, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
+	table->size = size;
 	table->nr = nr;
 	return table;
 }
@@ -238,7 +340,7 @@ static int hpcc_table_parse(const struct hpcc_table_type *type, void *entry,
 {
 	struct nlattr *attrs[HPCC_A_ROUTE_MAX + 1] = {};
 
-	BUILD_BUG_ON(HPCC_A_LINK_MAX > HPCC_A_ROUTE_MAX);
+	BUILD_BUG_ON(HPCC_A_KEY_MAX > HPCC_A_ROUTE_MAX || HPCC_A_LINK_MAX > HPCC_A_ROUTE_MAX);
 	return nla_parse_nested(attrs, del ? type->key_max : type->attr_max, nest, type->policy,
 				extack) ?:
 	       type->parse(entry, attrs, del, extack);
@@ -269,8 +371,13 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 	int err = 0, rem;
 	u32 nr = 0;
 
-	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem)
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem) {
 		nr += nla_type(attr) == type->nest;
+		if (nla_type(attr) == type->nest || nla_type(attr) == HPCC_A_TABLE_REPLACE)
+			continue;
+		NL_SET_ERR_MSG_ATTR(info->extack, attr, "the entry belongs to another table");
+		return ERR_PTR(-EINVAL);
+	}
 	if (nr > type->max) {
 		NL_SET_ERR_MSG(info->extack, "the request has more entries than a table may have");
 		return ERR_PTR(-ENOSPC);
@@ -292,7 +399,7 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 		err = type->accept(info->extack);
 	if (!err)
 		return table;
-	kvfree(table);
+	kvfree_sensitive(table, table->size);
 	return ERR_PTR(err);
 }
 
@@ -347,20 +454,21 @@ static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 }
 
 /* Free a table that readers may still use. If the table is large, wait for the grace period, so
- * that many requests do not fill memory with tables that wait for RCU.
+ * that many requests do not fill memory with tables that wait for RCU. Also wait if it has keys,
+ * which must not stay in free memory.
  */
 static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_table *old)
 {
-	if (!old || old->nr * type->size <= PAGE_SIZE) {
+	if (!old || (type != &hpcc_keys && old->nr * type->size <= PAGE_SIZE)) {
 		kvfree_rcu(old, rcu);
 		return;
 	}
 	synchronize_rcu();
-	kvfree(old);
+	kvfree_sensitive(old, old->size);
 }
 
 /**
- * hpcc_nl_set_table() - handle HPCC_CMD_LINK_SET, _LINK_DEL, _ROUTE_SET and _ROUTE_DEL
+ * hpcc_nl_set_table() - handle HPCC_CMD_LINK_SET, _LINK_DEL and those of other tables
  * @skb: the request
  * @info: the parsed request
  *
@@ -370,7 +478,8 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 {
 	u8 cmd = info->genlhdr->cmd;
 	const struct hpcc_table_type *type = hpcc_table_type_of(cmd);
-	bool del = cmd == HPCC_CMD_LINK_DEL || cmd == HPCC_CMD_ROUTE_DEL;
+	bool del = cmd == HPCC_CMD_LINK_DEL || cmd == HPCC_CMD_ROUTE_DEL ||
+		   cmd == HPCC_CMD_KEY_DEL;
 	struct hpcc_net *hn = hpcc_pernet(genl_info_net(info));
 	struct hpcc_table *change, *old, *new;
 	bool replace = info->attrs[HPCC_A_TABLE_REPLACE];
@@ -386,10 +495,12 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 	mutex_lock(&hn->path_lock);
 	old = rcu_dereference_protected(hn->tables[type->id], lockdep_is_held(&hn->path_lock));
 	new = hpcc_table_after(type, replace ? NULL : old, change, del, info->extack);
+	if (!IS_ERR_OR_NULL(new))
+		new->id = ++hn->tables_made;
 	if (!IS_ERR(new))
 		rcu_assign_pointer(hn->tables[type->id], new);
 	mutex_unlock(&hn->path_lock);
-	kvfree(change);
+	kvfree_sensitive(change, change->size);
 	if (!IS_ERR(new))
 		hpcc_table_retire(type, old);
 	return PTR_ERR_OR_ZERO(new);
@@ -408,13 +519,14 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 	return 0;
 }
 
-/* A dump keeps the key of the last entry of a part in args[1] and later. */
+/* A dump keeps the start of the last entry of a part in args[1] and later. */
 #define HPCC_DUMP_KEPT	((HPCC_NL_HELD - 1) * sizeof(long))
-static_assert(offsetofend(struct hpcc_known_link, port) <= HPCC_DUMP_KEPT);
+static_assert(sizeof(struct hpcc_known_link) <= HPCC_DUMP_KEPT);
 static_assert(offsetofend(struct hpcc_route, len) <= HPCC_DUMP_KEPT);
+static_assert(offsetofend(struct hpcc_key, len) <= HPCC_DUMP_KEPT);
 
 /**
- * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and HPCC_CMD_ROUTE_GET
+ * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and those of other tables
  * @skb: gets a message with as many entries as fit
  * @cb: the request; args[0]: a part of the answer was sent, args[1] on: its last entry
  *
@@ -445,8 +557,7 @@ int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 			break;
 	if (i > first) {
 		cb->args[0] = true;
-		memcpy(&cb->args[1], hpcc_table_at(type, table, i - 1),
-		       min_t(u32, type->size, HPCC_DUMP_KEPT));
+		memcpy(&cb->args[1], hpcc_table_at(type, table, i - 1), type->key_size);
 		genlmsg_end(skb, head);
 	} else {
 		genlmsg_cancel(skb, head);

@@ -16,6 +16,33 @@
 
 struct hpcc_carrier_ops;
 
+/* Options of a segment that were seen: at most one of each of the first three types. */
+enum hpcc_seen {
+	HPCC_WAY_FORWARD,
+	HPCC_WAY_ECHO,
+	HPCC_WAY_REPORT,
+	HPCC_SEEN_UNVERIFIED,	/* the tag of the feedback must be verified */
+	HPCC_SEEN_REFUSED,	/* the tag is wrong, or not newer than earlier ones */
+	HPCC_SEEN_USE,		/* integrity.c verified this option */
+	HPCC_SEEN_KEEP,		/* do not remove the options */
+};
+
+/* hpcc_flow.unverified of a flow whose feedback is signed. */
+#define HPCC_UNVERIFIED	(BIT(HPCC_WAY_ECHO) | BIT(HPCC_WAY_REPORT) | BIT(HPCC_SEEN_UNVERIFIED))
+
+static inline enum hpcc_seen hpcc_opt_way(u8 type)
+{
+	switch (type) {
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		return HPCC_WAY_ECHO;
+	case HPCC_OPT_REPORT:
+		return HPCC_WAY_REPORT;
+	default:
+		return HPCC_WAY_FORWARD;
+	}
+}
+
 /* An incoming segment under inspection. */
 struct hpcc_arrival {
 	struct sk_buff *skb;			/* data at the IP header */

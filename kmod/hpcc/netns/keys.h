@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Keys that sign feedback, by the peer's address (control/integrity.c, observe/tables.c). */
+#ifndef _HPCC_NETNS_KEYS_H
+#define _HPCC_NETNS_KEYS_H
+
+#include <linux/in6.h>
+#include <linux/siphash.h>
+
+/* An entry of HPCC_TABLE_KEYS. The table has the longest prefixes first. */
+struct hpcc_key {
+	struct in6_addr prefix;	/* all bits after the first @len are 0 */
+	u8 len;			/* bits */
+	bool required;		/* peers that do not sign run classic */
+	bool two;		/* @accept is valid */
+	siphash_key_t send;	/* signs, and verifies */
+	siphash_key_t accept;	/* only verifies */
+};
+
+#endif /* _HPCC_NETNS_KEYS_H */
