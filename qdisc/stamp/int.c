@@ -72,7 +72,7 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, const struct sk_buf
 		.qlen_bytes = min(load.backlog_bytes, HPCC_INT_QLEN_MAX),
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.util = hpcc_util_now(q, load, ts_ns),
-		.queue = q->class ? q->class->number : 0,
+		.queue = q->cfg.number,
 	};
 }
 

@@ -114,11 +114,11 @@ def percentile(before, after, share):
     return 0
 
 
-def shares(star, *flows, warm=0.02, seconds=0.02, each=None):
+def shares(star, *flows, warm=0.02, seconds=0.02, step=0.0001, each=None):
     """Return by class: its share of the link in `seconds`, and p99 of its queue in packets."""
-    pump(warm, *flows, each=each)
+    pump(warm, *flows, step=step, each=each)
     before, start = star.leaves(), time.monotonic()
-    pump(seconds, *flows, each=each)
+    pump(seconds, *flows, step=step, each=each)
     after, passed = star.leaves(), time.monotonic() - start
     found = {name: ((after[name]["hpcc"]["tx_bytes"] - before[name]["hpcc"]["tx_bytes"]) * 8 / passed / star.bps,
                     percentile(before[name]["hpcc"], after[name]["hpcc"], 0.99) / PACKET) for name in after}

@@ -5,7 +5,7 @@
 import socket
 
 from lib.kernel import virtual_time
-from lib.ktap import Skip, expect, expect_in, main
+from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
 from lib.net import Netns
 from lib.packet import FORWARD, FREE, MACS, Segment, addresses, eth, ipv4, option, packet_socket, tcp
 from lib.path import CARRIERS, MBPS, carrier_path
@@ -129,12 +129,12 @@ def test_values_below_parents():
 def shares_below(name):
     """Two classes of 1:3 have their shares of a slow link. In real time the machine may pause: the bounds are wide."""
     try:
-        star = Star(PARENTS[name], mbps=40, delay="3ms", base_rtt_ns=16000000, host_mbps=40)
+        star = Star(PARENTS[name], mbps=8, delay="20ms", base_rtt_ns=100000000, host_mbps=8)
     except AssertionError as error:
         if "kind is unknown" in str(error):
             raise Skip(f"no {name}") from error
         raise
-    found = shares(star, star.connect(star.a), star.connect(star.c, port=5001), warm=2, seconds=3)
+    found = shares(star, star.connect(star.a), star.connect(star.c, port=5001), warm=4, seconds=4, step=0.001)
     for number, share in (1, 0.25), (2, 0.75):
         leaf = star.leaves()[f"10:{number}"]
         expect_in(f"{name}: class {number}", found[f"10:{number}"][0], 0.7 * share, 1.4 * share)
@@ -162,13 +162,14 @@ def test_peek():
     for _ in range(3):
         cable.send(1, frame(scale=10))
     records = [cable.read()]
-    waiting = cable.ns.port("v0")
-    expect("packets that started, packets that wait", (waiting["hpcc"]["tx_packets"], waiting["qlen"]), (1, 2))
+    if virtual_time():
+        waiting = cable.ns.port("v0")
+        expect("packets that started, packets that wait", (waiting["hpcc"]["tx_packets"], waiting["qlen"]), (1, 2))
     records += [cable.read(), cable.read()]
     # At 1000 bytes/s a packet of 82 bytes leaves each 82 ms. The parent looks at the next packet as soon as one left.
     passed = [(later["ts"] - sooner["ts"]) % (1 << 20) * 1.024e-3 for sooner, later in zip(records, records[1:])]
     for ms in passed[1:]:
-        expect_in("time between packets, ms", ms, 75, 90 if virtual_time() else 1000)
+        expect_in("time between packets, ms", ms, *((75, 90) if virtual_time() else (60, 1000)))
     expect("stamped", cable.ns.port("v0")["hpcc"]["stamped"], 3)
 
 
@@ -190,6 +191,8 @@ def test_huge_packets():
 
 def test_carriers():
     """Each carrier below a class: flows get its telemetry, and the class has the whole link."""
+    # A slow machine acknowledges so late that the carrier counts as silent.
+    need_virtual_time()
     for name, how in CARRIERS.items():
         path, delay = carrier_path(name, switches=1), how.get("delay", "20us")
         path.change(1, f"hpcc rate {MBPS}mbit delay {delay} nostamp")

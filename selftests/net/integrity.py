@@ -103,7 +103,7 @@ class Signed(Flow):
         return [raw[2] >> 5 for raw in found]
 
 
-# This test is the first because connections of other tests would still use the module.
+# These tests are the first because connections of other tests would still use the module.
 
 def test_namespace_ends():
     """A table of keys ends with its namespace, also under connections; the module unloads."""
@@ -111,19 +111,42 @@ def test_namespace_ends():
         pair = Pair()
         for ns in pair.c, pair.s:
             set_keys(ns, OLD, NEW)
-        ends = pair.connect()
+        listener = pair.listen()
+        ends = pair.connect(listener)
         transfer((*ends, pattern(10000)))
-        for end in ends:
+        for end in *ends, listener:
             end.close()
+        pair.c.run("sleep", "0.1")
         pair.c.delete()
         pair.s.delete()
     ns = Netns()
     set_keys(ns, OLD)
     defer(loaded_again)
-    expect("unload", unload(ns, 60), True)
+    expect("unload", unload(ns, 200), True)
     ns.forget()
     load(ns)
     expect("keys", get_keys(ns), [])
+
+
+def test_module_held():
+    """A flow that signs holds the module."""
+    path = Path(host_mbps=MBPS)
+    for ns in path.hosts:
+        set_keys(ns, OLD)
+    ends = path.connect()
+    transfer((*ends, pattern(100000)))
+    expect("unload under a flow", unload(path.a, name="hpcc_integrity"), False)
+    for end in ends:
+        end.close()
+    expect("unload", unload(path.a, 60, "hpcc_integrity"), True)
+    # Keys without their module: no telemetry.
+    transfer((*path.connect(5001), pattern(100000)))
+    for ns in path.hosts:
+        expect_counters(ns, key_required=1)
+    set_keys(path.a, OLD)
+    set_keys(path.b, OLD)
+    transfer((*path.connect(5002), pattern(100000)))
+    expect("the next key loads the module", state(path.a)[:2], ("telemetry", True))
 
 
 def test_table():
@@ -184,8 +207,6 @@ def test_agreement():
                 continue
             for ns in pair.c, pair.s:
                 expect(f"{client}, {server}", (state(ns)[1], tags(ns)), (bool(both), {}))
-            if both:
-                expect_in("echoes", pair.c.counters()["echo_received"], 1, 10000)
 
 
 def test_stranger():
@@ -448,27 +469,6 @@ def test_carriers():
         transfer((*ends, pattern(1000000)))
         expect(f"{name}: mode, signed, ignored", (*state(path.a)[:2], tags(path.a)), ("telemetry", True, {}))
         expect_in(f"{name}: received", path.a.counters()[f"{name}_sent"], 1, 100000)
-
-
-def test_module_held():
-    """A flow that signs holds the module."""
-    path = Path(host_mbps=MBPS)
-    for ns in path.hosts:
-        set_keys(ns, OLD)
-    ends = path.connect()
-    transfer((*ends, pattern(100000)))
-    expect("unload under a flow", unload(path.a, name="hpcc_integrity"), False)
-    for end in ends:
-        end.close()
-    expect("unload", unload(path.a, 60, "hpcc_integrity"), True)
-    # Keys without their module: no telemetry.
-    transfer((*path.connect(5001), pattern(100000)))
-    for ns in path.hosts:
-        expect_counters(ns, key_required=1)
-    set_keys(path.a, OLD)
-    set_keys(path.b, OLD)
-    transfer((*path.connect(5002), pattern(100000)))
-    expect("the next key loads the module", state(path.a)[:2], ("telemetry", True))
 
 
 main(modules=["sch_hpcc"])

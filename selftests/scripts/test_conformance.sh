@@ -27,7 +27,7 @@ wrong_names()
 		's#hpcc/law/measure.h#hpcc/law/measures.h#' 's#kmod/hpcc/control/ack.c#kmod/hpcc/ack.c#' \
 		's/net\.hpcc\.sample/net.hpcc.samples/' 's/link_u__queue_and_rate/link_u__queue/' \
 		's/cc\.py: T_from_rtt/cc.py: T_from/' 's/stamp\.sh: stamped/stamp.sh: stampd/' \
-		's/carrier\.py: end_to_end/carriers.py: end_to_end/' 's/fuzz ``algo``/fuzz ``algos``/' \
+		's/carrier\.py: end_to_end/carriers.py: end_to_end/' 's/fuzz \(..\)algo\b/fuzz \1algos/' \
 		's/first_rtt_ipv4/first_rtt_ipv5/' 's/^   \* - 7$/   * - 8/'; do
 		sed "$change" "$RST" > "$WORK/wrong.rst"
 		if cmp -s "$RST" "$WORK/wrong.rst"; then

@@ -310,21 +310,22 @@ local function record(range, pinfo, tree, option, place)
 end
 
 -- Length of the tag of signed feedback, which has at least one record.
-local function tag_len(range, option)
-	local feedback = option.type == ECHO or option.type == IDENTIFY_ECHO or option.type == REPORT
+local function tag_len(range)
+	local kind = range(2, 1):bitfield(0, 3)
+	local feedback = kind == ECHO or kind == IDENTIFY_ECHO or kind == REPORT
 
 	return feedback and range:len() > RECORD_LEN and range:len() % RECORD_LEN == 0 and TAG_LEN or 0
 end
 
-local function is_well_formed(range, tag)
-	return (range:len() - HEAD_LEN - tag) % RECORD_LEN == 0 and
+local function is_well_formed(range)
+	return (range:len() - HEAD_LEN - tag_len(range)) % RECORD_LEN == 0 and
 	       range(2, 1):bitfield(0, 3) ~= 0
 end
 
 local function dissect_telemetry(range, pinfo, tree)
 	local option = { type = range(2, 1):bitfield(0, 3), scale = range(2, 1):bitfield(3, 5),
 			 hops = range(3, 1):bitfield(0, 4), seen = {} }
-	local tag = tag_len(range, option)
+	local tag = tag_len(range)
 	local records = (range:len() - HEAD_LEN - tag) / RECORD_LEN
 
 	-- An ANSWERED is a FORWARD.
@@ -340,7 +341,7 @@ local function dissect_telemetry(range, pinfo, tree)
 		tree:add(f.prompt, range(3, 1))
 		tree:add(f.phase, range(3, 1))
 	end
-	if not is_well_formed(range, tag) then
+	if not is_well_formed(range) then
 		tree:add_proto_expert_info(e.malformed)
 		return
 	end

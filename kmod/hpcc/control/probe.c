@@ -53,7 +53,7 @@ void __cold hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_probes_set(sk, flow, flow->probes && probes);
 }
 
-/* Try the carrier of the connection's route again. Context: socket lock; the flow has no carrier. */
+/* Try the carrier of the route again. Context: socket lock; the flow has no carrier. */
 void __cold hpcc_carrier_again(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_carrier_begin(sk, flow);

@@ -10,8 +10,8 @@
 #include "hook/listener.h"
 
 static struct dst_entry * __cold hpcc_route(struct net *net, u8 family,
-					     const struct hpcc_tuple *tuple,
-					     int oif, u32 mark, kuid_t uid)
+					    const struct hpcc_tuple *tuple,
+					    int oif, u32 mark, kuid_t uid)
 {
 	struct flowi4 fl4 = {
 		.flowi4_oif = oif,

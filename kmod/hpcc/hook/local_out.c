@@ -251,7 +251,8 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Like hpcc_with_signal(), if feedback is signed. A request alone needs no tag, and one with
- * feedback has one record of each. Feedback that must wait stays stored. @room: at least hpcc_opt_len(1).
+ * feedback has one record of each. Feedback that must wait stays stored. @room: at least
+ * hpcc_opt_len(1).
  */
 static noinline u32 __cold hpcc_signed_out(const struct hpcc_segment *seg, struct hpcc_flow *flow,
 					   const struct hpcc_carrier_ops *carrier, u32 room,

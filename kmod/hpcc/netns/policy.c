@@ -29,11 +29,13 @@ struct hpcc_peer_policy __cold
 hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
 {
 	const struct hpcc_net *hn = hpcc_pernet(net);
-	struct hpcc_peer_policy policy = data_race(hn->sysctls.peer);
+	struct hpcc_peer_policy policy;
 	const struct hpcc_route *route;
 	const struct hpcc_table *table;
 	u32 i, j;
 
+	/* Each word is valid alone; readers need no consistent set. */
+	policy = data_race(hn->sysctls.peer);
 	rcu_read_lock();
 	table = rcu_dereference(hn->tables[HPCC_TABLE_ROUTES]);
 	route = table ? (const void *)table->entries : NULL;

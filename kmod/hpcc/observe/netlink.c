@@ -263,19 +263,18 @@ static int hpcc_nl_done(struct netlink_callback *cb)
 }
 
 #define HPCC_NL_DUMP	.dumpit = hpcc_nl_dumpit, .done = hpcc_nl_done
-#define HPCC_NL_ALL	.validate = GENL_DONT_VALIDATE_DUMP, HPCC_NL_DUMP
 #define HPCC_NL_CHANGE	.flags = GENL_UNS_ADMIN_PERM, .doit = hpcc_nl_doit
 
 static const struct genl_ops hpcc_nl_ops[] = {
 	{ .cmd = HPCC_CMD_FLOW_GET, .policy = hpcc_flow_policy, .maxattr = HPCC_A_FLOW_IDENTIFY,
 	  .doit = hpcc_nl_doit, HPCC_NL_DUMP },
-	{ .cmd = HPCC_CMD_COUNTERS_GET, HPCC_NL_ALL },
-	{ .cmd = HPCC_CMD_LINK_GET, HPCC_NL_ALL },
-	{ .cmd = HPCC_CMD_ROUTE_GET, HPCC_NL_ALL },
-	{ .cmd = HPCC_CMD_KEY_GET, HPCC_NL_ALL },
+	{ .cmd = HPCC_CMD_COUNTERS_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_LINK_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_ROUTE_GET, HPCC_NL_DUMP },
+	{ .cmd = HPCC_CMD_KEY_GET, HPCC_NL_DUMP },
 };
 
-/* These use the policy of the family. */
+/* These, and the dumps without a policy, use the policy of the family. */
 static const struct genl_small_ops hpcc_nl_changes[] = {
 	{ .cmd = HPCC_CMD_LINK_SET, HPCC_NL_CHANGE },
 	{ .cmd = HPCC_CMD_LINK_DEL, HPCC_NL_CHANGE },
