@@ -270,7 +270,7 @@ static int hpcc_validate_border(struct nlattr **tb, const struct hpcc_config *cf
 	const struct nlattr *attr = tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STAMP];
 
 	if (cfg->quantize && cfg->quantize < HPCC_QUANTIZE_MIN)
-		return hpcc_reject(extack, attr, -ERANGE, "quantize: 4 .. 64 steps, or 0 for off");
+		return hpcc_reject(extack, attr, -ERANGE, "quantize: 4 .. 16 steps, or 0 for off");
 	if (cfg->quantize && !(cfg->stamp & HPCC_STAMP_TCP))
 		return hpcc_reject(extack, attr, -EINVAL, "quantize: needs stamp tcp");
 	if (cfg->strip & ~HPCC_STRIP_ALL)

@@ -59,7 +59,7 @@ static void explain(void)
 		"qlen       qlen in the records of a class: own queue (class), all queues of the port, or\n"
 		"           waiting time (sojourn, default below prio)\n"
 		"quantize   border of a domain: TCP options that leave show only u', rounded up to multiples\n"
-		"           of 1/STEPS, 4 .. 64, and at least 1/2 (off)\n"
+		"           of 1/STEPS, 4 .. 16, and at least 1/2 (off)\n"
 		"strip      border of a domain: remove these carriers from packets that leave: ioam, int, ifa,\n"
 		"           csig (off)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,
@@ -368,7 +368,7 @@ static const struct option options[] = {
 	{ "qlen", TCA_HPCC_QLEN, 1, parse_word, print_word, .min = HPCC_QLEN_CLASS,
 	  .allowed = "class, port or sojourn", .words = { "class", "port", "sojourn" } },
 	{ "quantize", TCA_HPCC_QUANTIZE, 1, parse_steps, print_number, .min = HPCC_QUANTIZE_MIN,
-	  .max = HPCC_QUANTIZE_MAX, .allowed = "a number, 4 .. 64, or off" },
+	  .max = HPCC_QUANTIZE_MAX, .allowed = "a number, 4 .. 16, or off" },
 	{ "strip", TCA_HPCC_STRIP, 1, parse_strip, print_strip,
 	  .allowed = "ioam, int, ifa, csig, or several: ioam,ifa; all, or off" },
 };

@@ -37,7 +37,7 @@ ACCEPTED = (
     ("6e38", "marking ldcp pmax 0.25", "pmax 0.25 "),
     ("6ff7", "marking ldcp knonect 50000b", "knonect 50000b "),
     ("9101", "quantize 4 strip ioam,ifa", "marking off quantize 4 strip ioam,ifa $"),
-    ("9102", "quantize 64 strip all", "marking off quantize 64 strip ioam,int,ifa,csig $"),
+    ("9102", "quantize 16 strip all", "marking off quantize 16 strip ioam,int,ifa,csig $"),
     ("9103", "quantize off strip off", "marking off $"),
 )
 
@@ -120,10 +120,10 @@ REFUSED = (
     ("9004", "qlen none", 'qlen "none": has to be class, port or sojourn'),
     ("9005", "class 1bit", 'class "1bit": has to be a rate'),
     ("9006", "class", "class: a value has to follow"),
-    ("9104", "quantize 0", 'quantize "0": has to be a number, 4 .. 64, or off'),
-    ("9105", "quantize 3", 'quantize "3": has to be a number, 4 .. 64, or off'),
-    ("9106", "quantize 65", 'quantize "65": has to be a number, 4 .. 64, or off'),
-    ("9107", "quantize 8x", 'quantize "8x": has to be a number, 4 .. 64, or off'),
+    ("9104", "quantize 0", 'quantize "0": has to be a number, 4 .. 16, or off'),
+    ("9105", "quantize 3", 'quantize "3": has to be a number, 4 .. 16, or off'),
+    ("9106", "quantize 17", 'quantize "17": has to be a number, 4 .. 16, or off'),
+    ("9107", "quantize 8x", 'quantize "8x": has to be a number, 4 .. 16, or off'),
     ("9108", "quantize", "quantize: a value has to follow"),
     ("9109", "nostamp quantize 8", "Error: quantize: needs stamp tcp"),
     ("910a", "stamp ioam quantize 8", "Error: quantize: needs stamp tcp"),

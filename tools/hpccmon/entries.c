@@ -23,14 +23,14 @@
 #define ATTRS_MAX	16
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
 
-/* When the user must give a value: to delete an entry, to set an entry, or never. The kernel alone
- * gives a value that is SHOWN.
+/* When the user must give a value: to delete an entry, to set an entry, or never. OR_ZERO: never,
+ * and 0 is allowed, too. The kernel alone gives a value that is SHOWN.
  */
-enum need { KEY, NEEDED, OPTIONAL, SHOWN };
+enum need { KEY, NEEDED, OPTIONAL, OR_ZERO, SHOWN };
 
 /* A value of an entry. If bytes is 0, the value is a prefix; if it is 1, a flag; if it is
  * HPCC_KEY_LEN, the name of a file with a key; otherwise it is one of words, or a number from min to
- * max; zero: or 0. A number of 8 bytes is in bit/s.
+ * max. A number of 8 bytes is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -41,7 +41,6 @@ struct value {
 	uint64_t		min;
 	uint64_t		max;
 	const char *const	*words;
-	bool			zero;
 };
 
 /* get dumps the table, and the next two commands set and delete; nest is the attribute of an entry.
@@ -69,10 +68,10 @@ static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
 	{ "prefix", "prefix", HPCC_A_ROUTE_PREFIX, 0, KEY, 0, 0, NULL },
 	{ "where", "where", HPCC_A_ROUTE_WHERE, 4, OPTIONAL, 0, 1, where_words },
 	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
-	{ "base_rtt_ns", "base_rtt_ns", HPCC_A_ROUTE_BASE_RTT_NS, 4, OPTIONAL, 1000, 1000000000,
-	  NULL, true },
+	{ "base_rtt_ns", "base_rtt_ns", HPCC_A_ROUTE_BASE_RTT_NS, 4, OR_ZERO, 1000, 1000000000,
+	  NULL },
 	{ "eta_permille", "eta_permille", HPCC_A_ROUTE_ETA_PERMILLE, 4, OPTIONAL, 1, 1000, NULL },
-	{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OPTIONAL, 1, 1000000, NULL, true },
+	{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OR_ZERO, 1, 1000000, NULL },
 	{ "sample", "sample", HPCC_A_ROUTE_SAMPLE, 4, OPTIONAL, 0, 64, NULL },
 } };
 
@@ -105,7 +104,7 @@ static bool number_read(const struct value *value, const char *word, uint64_t *n
 		    !__builtin_mul_overflow(*number, factor, number))
 			end += strlen(end);
 	return *word >= '0' && *word <= '9' && !errno && !*end &&
-	       ((*number >= value->min && *number <= value->max) || (value->zero && !*number));
+	       ((*number >= value->min && *number <= value->max) || (value->need == OR_ZERO && !*number));
 }
 
 static bool put_prefix(struct nlmsghdr *nlh, const char *word)
@@ -219,7 +218,7 @@ static void wrong_value(const struct value *value, const char *word)
 		usage("%s%s %s: it has to be ADDRESS/BITS", place, value->name, word);
 	if (!value->words)
 		usage("%s%s %s: it has to be %sfrom %s to %s", place, value->name, word,
-		      value->zero ? "0, or " : "", number_text(value, value->min, low),
+		      value->need == OR_ZERO ? "0, or " : "", number_text(value, value->min, low),
 		      number_text(value, value->max, high));
 	for (name = value->words; *name; name++)
 		strcat(strcat(known, *known ? ", " : ""), *name);
@@ -285,7 +284,7 @@ static struct nlmsghdr *put_file(struct nlmsghdr *nlh, const struct table *table
 		for (nr = 0; word && nr < 2 * VALUES_MAX + 2; word = strtok_r(NULL, " \t", &rest))
 			args[nr++] = word;
 		if (nr)
-			nlh = put_entry(nlh, table, args, nr, OPTIONAL);
+			nlh = put_entry(nlh, table, args, nr, OR_ZERO);
 	}
 	if (ferror(file))
 		die("%s: %s", name, strerror(errno));
@@ -396,7 +395,7 @@ static int cmd_table(const struct table *table, int argc, char **argv)
 		usage("only show accepts --json");
 	nlh = request(table->get + 1 + !strcmp(verb, "del"), NLM_F_ACK);
 	if (!strcmp(verb, "set") || !strcmp(verb, "del")) {
-		nlh = put_entry(nlh, table, argv, nr, strcmp(verb, "set") ? KEY : OPTIONAL);
+		nlh = put_entry(nlh, table, argv, nr, strcmp(verb, "set") ? KEY : OR_ZERO);
 	} else if ((!strcmp(verb, "flush") && !nr) || (!strcmp(verb, "load") && nr == 1)) {
 		mnl_attr_put(nlh, HPCC_A_TABLE_REPLACE, 0, NULL);
 		nlh = nr ? put_file(nlh, table, *argv) : nlh;

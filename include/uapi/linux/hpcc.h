@@ -201,7 +201,7 @@ enum {
 #define HPCC_CSIG_TIME_MAX_NS	1000000
 #define HPCC_CLASSES_MAX	255	/* of one port */
 #define HPCC_QUANTIZE_MIN	4	/* u' is rounded up to multiples of 1/4 */
-#define HPCC_QUANTIZE_MAX	64
+#define HPCC_QUANTIZE_MAX	16
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
