@@ -108,7 +108,7 @@ main()
 	ok "a comment of the qdisc with the name of a carrier" planted names \
 		"qdisc/core/queue.c:*: names a carrier: /* for IOAM */" qdisc/core/queue.c '/* for IOAM */'
 	ok "a circle of calls" planted circles \
-		"*qdisc: a circle of 2 files: core/module stamp/carrier*  core/module -> stamp/carrier: hpcc_parse_any*" \
+		"*qdisc: a circle of * files: *core/module*stamp/carrier*  core/module -> stamp/carrier: hpcc_parse_any*" \
 		qdisc/core/module.c 'static bool planted(struct sk_buff *skb) { return hpcc_parse_any(skb); }'
 	ok "a circle of includes" planted circles \
 		"*kmod/hpcc: a circle of 2 files: netns/policy netns/table*  netns/table -> netns/policy: #include*" \
