@@ -59,7 +59,7 @@ static void explain(void)
 		"qlen       qlen in the records of a class: own queue (class), all queues of the port, or\n"
 		"           waiting time (sojourn, default below prio)\n"
 		"quantize   border of a domain: TCP options that leave show only u', rounded up to multiples\n"
-		"           of 1/STEPS, 4 .. 16, and at least 1/2 (off)\n"
+		"           of 1/STEPS, 4 .. 16, and at least 3/4 (off)\n"
 		"strip      border of a domain: remove these carriers from packets that leave: ioam, int, ifa,\n"
 		"           csig (off)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,

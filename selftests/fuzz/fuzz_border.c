@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * <hpcc/wire/border.h>: compare a series of records with a model that computes in 128 bits, and
- * check what may leave: ts and tx never go back, tx grows by half of the time to all of it, and in
+ * check what may leave: ts and tx never go back, tx grows by 3/4 of the time to all of it, and in
  * whole steps of the time; qlen is a whole number of steps.
  *
  * Input: steps, a random number of 4 bytes, then events: a byte that selects one, and arguments.
@@ -34,7 +34,7 @@ static u32 model_level(const struct hpcc_record *a, const struct hpcc_record *b,
 	level += u % one != 0;
 	while (level > steps && (level - steps) % (steps / 2))
 		level++;
-	return 2 * level < steps ? (steps + 1) / 2 : level;
+	return level < (3 * steps + 3) / 4 ? (3 * steps + 3) / 4 : level;
 }
 
 static void record(struct fuzz_input *in, struct hpcc_border_link *l, struct model *m, u64 *now,
@@ -54,7 +54,7 @@ static void record(struct fuzz_input *in, struct hpcc_border_link *l, struct mod
 	       (*now - m->from >= 1 << 19 || ahead < 1 << 16 || ahead >= (1 << 20) - (1 << 16)));
 	hpcc_border_update(l, &is, *now, m->steps);
 	if (*now - m->from >= 1 << 19 || (dts >= 2048 && dts < 1 << 19)) {
-		m->level = *now - m->from >= 1 << 19 ? (m->steps + 1) / 2 :
+		m->level = *now - m->from >= 1 << 19 ? (3 * m->steps + 3) / 4 :
 						       model_level(&m->last, &r, m->steps);
 		m->tx += (u128)(*now - m->from) * (m->level < m->steps ? m->level : m->steps) /
 			 m->steps;
