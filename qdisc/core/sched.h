@@ -258,6 +258,7 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip);
 u32 hpcc_ip_room(const struct sk_buff *skb, u32 len);
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n);
+void hpcc_close(struct sk_buff *skb, u32 at, u32 n);
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
 /* Report an error in an attribute; the value of the expression is @err. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets that become longer on departure: by the metadata or the tag of a carrier. */
+/* Packets that become longer or shorter on departure: by the metadata or the tag of a carrier. */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/checksum.h>
@@ -40,6 +40,21 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 }
 EXPORT_SYMBOL_GPL(hpcc_ip_room);
 
+/* Add @n to the offsets of the headers that begin before @end; the bytes move later. */
+static void hpcc_move_headers(struct sk_buff *skb, int end, int n)
+{
+	/* The checksum of the whole packet from the receiving device is no longer valid. */
+	skb_forward_csum(skb);
+	if (skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end)
+		skb->csum_start += n;
+	if (skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end)
+		skb->transport_header += n;
+	if (skb_network_offset(skb) < end)
+		skb->network_header += n;
+	if (skb_mac_header_was_set(skb))
+		skb->mac_header += n;
+}
+
 /**
  * hpcc_open() - make room inside a packet
  * @skb: the packet, writable up to @at
@@ -49,28 +64,32 @@ EXPORT_SYMBOL_GPL(hpcc_ip_room);
  */
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 {
-	const int end = at;
-	bool network = skb_network_offset(skb) < end;
-	bool transport = skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end;
-	bool csum = skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end;
-
 	if (skb_cow_head(skb, n))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	/* The checksum of the whole packet from the receiving device is no longer valid. */
-	skb_forward_csum(skb);
+	hpcc_move_headers(skb, at, -n);
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, at);
-	if (skb_mac_header_was_set(skb))
-		skb->mac_header -= n;
-	if (network)
-		skb->network_header -= n;
-	if (transport)
-		skb->transport_header -= n;
-	if (csum)
-		skb->csum_start -= n;
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hpcc_open);
+
+/**
+ * hpcc_close() - remove bytes inside a packet
+ * @skb: the packet, writable up to @at + @n, not GSO
+ * @at: offset of the bytes; all bytes before them move, and so do their header offsets
+ * @n: number of bytes
+ */
+void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
+{
+	hpcc_move_headers(skb, at + n, n);
+	memmove(skb->data + n, skb->data, at);
+	__skb_pull(skb, n);
+	/* A guest may have placed a checksum in these bytes: do not compute it behind the packet. */
+	if (skb->ip_summed == CHECKSUM_PARTIAL &&
+	    skb_checksum_start_offset(skb) + skb->csum_offset + sizeof(__sum16) > skb_headlen(skb))
+		skb->ip_summed = CHECKSUM_NONE;
+}
+EXPORT_SYMBOL_GPL(hpcc_close);
 
 /**
  * hpcc_ip_grow() - increase the length in the IP header

@@ -125,7 +125,7 @@ static int hpcc_ifa_strip(struct sk_buff *skb, u32 hint)
 
 	len = hpcc_ifa_find(skb->data + at, HPCC_IFA_LEN + FIELD_GET(HPCC_HINT_SIZE, hint),
 			    end - at, &t);
-	if (len < 0 || skb_ensure_writable(skb, at + len))
+	if (len < 0 || skb_is_gso(skb) || skb_ensure_writable(skb, at + len))
 		return -EINVAL;
 	hpcc_close(skb, at + t.md, len - t.md);
 	hpcc_close(skb, at, HPCC_IFA_HEAD_LEN);

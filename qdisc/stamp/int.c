@@ -126,20 +126,21 @@ static int hpcc_int_strip(struct sk_buff *skb, u32 hint)
 	u32 ip = tcp - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
 	u32 at = tcp + FIELD_GET(HPCC_HINT_SIZE, hint);
 	struct hpcc_int_md t;
-	int err = 0, n;
 	__wsum sum;
-	u8 *p;
+	int err, n;
+	u8 *p, dscp;
 
 	n = hpcc_int_find(skb->data + at, HPCC_INT_LEN, ip + hpcc_ip_len(skb, ip) - at, &t);
-	if (n >= 0)
-		err = skb_ensure_writable(skb, at + n);
-	if (n < 0 || err)
-		return n < 0 ? n : err;
+	err = n < 0 ? n : skb_ensure_writable(skb, at + n);
+	if (err)
+		return err;
 	p = skb->data + ip;
+	/* The lower bits of the shim are reserved. */
+	dscp = skb->data[at + 3] & ~INET_ECN_MASK;
 	if (p[0] >> 4 == 4)
-		ipv4_change_dsfield((struct iphdr *)p, INET_ECN_MASK, skb->data[at + 3]);
+		ipv4_change_dsfield((struct iphdr *)p, INET_ECN_MASK, dscp);
 	else
-		ipv6_change_dsfield((struct ipv6hdr *)p, INET_ECN_MASK, skb->data[at + 3]);
+		ipv6_change_dsfield((struct ipv6hdr *)p, INET_ECN_MASK, dscp);
 	sum = csum_partial(skb->data + at, n, 0);
 	hpcc_close(skb, at, n);
 	hpcc_ip_grow(skb, ip, -n);

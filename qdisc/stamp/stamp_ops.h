@@ -116,27 +116,4 @@ int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns);
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
 
-/**
- * hpcc_close() - remove bytes inside a packet
- * @skb: the packet, writable up to @at + @n
- * @at: offset of the bytes; all bytes before them move, and so do their header offsets
- * @n: number of bytes
- */
-static inline void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
-{
-	const int end = at + n;
-	bool network = skb_network_offset(skb) < end;
-	bool transport = skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end;
-	bool csum = skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end;
-
-	skb_forward_csum(skb);
-	memmove(skb->data + n, skb->data, at);
-	__skb_pull(skb, n);
-	if (skb_mac_header_was_set(skb))
-		skb->mac_header += n;
-	skb->network_header += network ? n : 0;
-	skb->transport_header += transport ? n : 0;
-	skb->csum_start += csum ? n : 0;
-}
-
 #endif /* _HPCC_QDISC_STAMP_STAMP_OPS_H */

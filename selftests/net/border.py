@@ -7,6 +7,7 @@ import statistics
 import struct
 import time
 
+from class_leaf import PARENTS, Cable
 from ifa import hop as ifa_hop
 from ifa import wrapped
 from int import hop as int_hop
@@ -16,7 +17,7 @@ from lib.frameport import FramePort, ethernet, ip_packet
 from lib.kernel import unload, users
 from lib.ktap import each, expect, expect_in, main, need_virtual_time
 from lib.modprobe import modprobe
-from lib.net import Netns
+from lib.net import Netns, Pair
 from lib.packet import (ANSWERED, ECHO, FORWARD, FREE, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, Segment, Sniffer,
                         addresses, ipv6, option, packet_socket, qlen_code, qlen_value, quiet, record, sane_segments,
                         tcp)
@@ -25,6 +26,8 @@ from lib.tcp import pattern, send_for, transfer
 
 INSIDE = 200            # Mbit/s of the inside link
 DELAY = "250us"         # of each link of a switch: T is the time of about 20 packets
+DSCP = 23 << 2 | 1      # of INT, and ECT(1)
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
 WIRE = 38               # bytes on the link besides the IP packet
 ETA = 0.95
 STEPS = 16
@@ -341,6 +344,65 @@ def test_strip_csig():
                 else:
                     expect("tag", port.through(sent).hex(), want.hex())
             expect("stripped", port.stats()["stripped"], 3)
+
+
+def test_strip_partial():
+    """A checksum that the device computes is right behind the border. A checksum in the removed bytes, or one that
+    starts there, is ignored.
+    """
+    tag = struct.pack("!HH", 0x88b5, 1 << 13 | 9)
+    for version in 4, 6:
+        at = 34 if version == 4 else 54
+        plain, half = ip_packet(version, payload=b"data"), ip_packet(version, payload=b"data", partial=True)
+        port = FramePort("nostamp strip all", version=version)
+        port.pair.c.run("ethtool", "-K", "eth0", "tx", "off")
+        port.ends[0].setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+
+        def through(frame, start, offset, port=port):
+            port.send(struct.pack("=BBHHHH", 1, 0, 0, 0, start, offset) + frame)
+            return port.recv(frame[:12])
+
+        for what, sent, start, want in (
+                ("csig", ethernet(half, tag), at + 4, plain), ("ifa", ethernet(wrapped(half, [ifa_hop(1)])), at + 4, plain),
+                ("int", ethernet(ip_packet(version, tos=DSCP, partial=True, payload=stack([int_hop(1)], behind=b"data"))),
+                 at, ip_packet(version, tos=1, payload=b"data"))):
+            expect(what, through(sent, start, 16).hex(), ethernet(want).hex())
+        for frame in (ethernet(b"E", tag)[:18], ethernet(wrapped(ip_packet(version), [ifa_hop(1)])),
+                      ethernet(ip_packet(version, tos=DSCP, payload=stack([int_hop(1)])))):
+            for start in range(12, len(frame) - 1):
+                for offset in {0, len(frame) - 2 - start}:
+                    through(frame, start, offset)
+        expect("failed", port.stats()["border_failed"], 0)
+
+
+@each("drr", "htb", "tbf")
+def parent(name):
+    """Below a parent that looks at a packet before it takes it, a packet is changed once; its old length counts."""
+    lines = [line.format(link=10 ** 9, one=10 ** 8, other=10 ** 8).replace("dev out", "dev v0")
+             for line in PARENTS.get(name, ("tbf rate 1gbit burst 9k limit 1m",))]
+    for shape in ("", "rate 100mbit ", "delay 10us ") if name == "tbf" else ("",):
+        cable = Cable(f"qdisc add dev v0 root handle 10: {lines[0]}", *lines[1:],
+                      f"qdisc add dev v0 parent 10:1 handle 2: hpcc {shape}node 1 quantize 16 strip csig")
+        frame = cable.frame[:12] + struct.pack("!HH", 0x88b5, 1 << 13 | 9) + cable.frame[12:]
+        for sent, kind in (cable.frame, "quantized"), (frame, "stripped"):
+            for _ in range(5):
+                cable.send(1, sent)
+                expect("length", len(cable.receive()), len(cable.frame))
+            port = cable.ns.port("v0")["hpcc"]
+            expect_in(kind, port[kind], 5, 10 if kind == "quantized" else 5)
+            expect("failed", port["border_failed"], 0)
+        expect("backlog", {qdisc["backlog"] for qdisc in cable.ns.qdiscs("v0")}, {0})
+
+
+def test_gso():
+    """A border that does not split GSO packets changes them, and each segment has a right checksum."""
+    pair = Pair(qdisc="hpcc quantize 16 strip all")
+    client, server = pair.connect()
+    transfer((client, server, pattern(3000000)), (server, client, pattern(300000)))
+    port = pair.c.port("eth0")["hpcc"]
+    expect_in("quantized", port["quantized"], 50, 10 ** 6)
+    expect("failed", port["border_failed"], 0)
+    expect("checksums", [ns.snmp("InCsumErrors") for ns in (pair.c, pair.s)], [0, 0])
 
 
 def test_left():

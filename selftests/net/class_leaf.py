@@ -212,4 +212,5 @@ def test_carriers():
         path.no_errors()
 
 
-main(modules=["sch_hpcc"])
+if __name__ == "__main__":
+    main(modules=["sch_hpcc"])
