@@ -409,7 +409,8 @@ static void respond(const u8 *p, u32 size, const struct hpcc_opt_location *place
 		    const struct setup *setup, u8 kind)
 {
 	bool due = p[place->opt + 2] / 32 == 1 && p[place->opt + 3] / 16 < 15 &&
-		   (p[place->tcp + 13] & 0x14) == 0x10;
+		   (p[place->tcp + 13] & 0x14) == 0x10 &&
+		   (place->len < 12 || p[place->opt + 4] / 16 <= p[place->opt + 3] / 16);
 	u8 *exact = fuzz_copy(p, size);
 	struct hpcc_stamp s = setup->s;
 	struct hpcc_trigger c;

@@ -178,7 +178,7 @@ def test_which():
 
 def test_carriers():
     """Data with an IOAM trace get a response to their FORWARD, and the port still fills in the trace. A FORWARD without
-    slots beside INT gets none: the sequence number is not one of data.
+    slots beside INT gets none: the sequence number is not one of data. A request for a CSIG tag gets none.
     """
     # two free nodes, in a hop-by-hop header
     trace = bytes((6, 6, 1, 0, 0x31, 50, 0, 0)) + struct.pack("!HHI", 0, 5 << 11 | 10, 0xd20800 << 8) + bytes(40)
@@ -189,7 +189,8 @@ def test_carriers():
     stack = struct.pack("!BBBBBBBBHHHH", 0x10, 3, 0, 0, 0x20, 0, 6, 5, 0xd500, 0, 0, 0)
     ends = addresses(*ENDS[4])
     probe = eth(ip(ends, tcp(ends, option(FORWARD, [], 3, 1), stack, ACK, (1000, 5000), 1 << 20, 77, 100), tos=23 << 2))
-    for carrier, sent, responses in ("ioam", data, 1), ("int", probe, 0):
+    signal = frame(4, option(FORWARD, [struct.pack("!Q", 0xf4 << 56 | 3 << 13)], 3, 1))
+    for carrier, sent, responses in ("ioam", data, 1), ("int", probe, 0), ("csig_push", signal, 0):
         port = Port(f"respond 1b stamp tcp,{carrier}", rate="10mbit", queued=2)
         port.send(sent)
         got = port.responses()

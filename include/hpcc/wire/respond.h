@@ -99,6 +99,7 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
  * A segment gets no response if it has no ACK number for the response, if its hop count is at the
  * maximum of 15, or if one of its addresses is not unicast. ICMP also has the last rule (RFC
  * 1122, 3.2.2): otherwise each port through which a multicast packet leaves would send a response.
+ * A first slot of a hop that is still to come is a request for a CSIG tag: no response.
  * Return: whether the packet requests load records and may get a response.
  */
 static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location *place, u8 kind,
@@ -110,6 +111,7 @@ static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location
 
 	if (opt[0] != kind || opt[1] != place->len || hpcc_opt_decode(opt, place->len, &head) ||
 	    head.type != HPCC_OPT_FORWARD || head.hops >= HPCC_HOPS_MAX ||
+	    (head.nr && hpcc_slot_hop(opt + HPCC_OPT_HEAD_LEN) > head.hops) ||
 	    (tcp[HPCC_TCP_FLAGS] & (HPCC_TCP_ACK | HPCC_TCP_RST)) != HPCC_TCP_ACK)
 		return false;
 	c->link_len = 0;
