@@ -6,7 +6,7 @@
 
 /* A carrier's name in tc, and the end of its module's name. */
 #define HPCC_CARRIER_IN(carrier, end)	\
-	.module = { .name = end, .missing = "stamp " carrier ": carrier not loaded" }
+	.module = { .name = end, .missing = carrier ": carrier not loaded" }
 
 /* The TCP option has no ops: hpcc_parse() and hpcc_stamp() make no indirect call for it. */
 struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
@@ -71,7 +71,8 @@ int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *exta
 	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
 		if (!(stamp & c->stamp_bit))
 			continue;
-		err = hpcc_module_get(&c->module, tb[TCA_HPCC_STAMP], extack);
+		err = hpcc_module_get(&c->module, tb[TCA_HPCC_STAMP] ?: tb[TCA_HPCC_STRIP],
+				      extack);
 		if (!err)
 			continue;
 		hpcc_put_before(stamp, c);

@@ -30,7 +30,7 @@ def needs(name, stamp=""):
 
 def message(name):
     return "Error: " + ("respond: module sch_hpcc_respond not loaded." if name == "respond" else
-                        f"stamp {name}: carrier not loaded.")
+                        f"{name}: carrier not loaded.")
 
 
 def held():
