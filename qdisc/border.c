@@ -11,6 +11,7 @@
  */
 #include <linux/random.h>
 #include <linux/siphash.h>
+#include <linux/slab.h>
 #include <hpcc/wire/border.h>
 
 #include "stamp/stamp_ops.h"
@@ -20,7 +21,7 @@
 
 struct hpcc_border {
 	siphash_key_t		key;
-	u64			start_ns;	/* secret start of the clock; 0: no packet yet */
+	u64			start_ns;	/* secret start of the clock */
 	struct hpcc_border_link	links[HPCC_BORDER_SETS][HPCC_BORDER_WAYS];
 };
 
@@ -29,7 +30,7 @@ struct hpcc_border {
 static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt *opt, u64 host,
 			     u64 now_ns)
 {
-	struct hpcc_border *b = q->border;
+	struct hpcc_border *b = q->part[HPCC_PART_BORDER];
 	struct hpcc_border_link *set, *l, *oldest;
 	u64 key, now = (now_ns + b->start_ns) >> opt->scale;
 	struct hpcc_record r;
@@ -60,8 +61,7 @@ static bool hpcc_border_option(struct hpcc_sched *q, u8 *p, u32 len, u64 host, u
 	u8 *slot, *end = p + len;
 	struct hpcc_opt opt;
 
-	/* A signature follows the records. */
-	if ((len - HPCC_OPT_HEAD_LEN) % HPCC_RECORD_LEN || hpcc_opt_decode(p, len, &opt))
+	if (hpcc_opt_decode(p, len, &opt))
 		return false;
 	if (hpcc_border_removes(&opt, p)) {
 		memset(p, HPCC_TCPOPT_NOP, len);
@@ -117,6 +117,7 @@ static u32 hpcc_border_opts(struct hpcc_sched *q, struct sk_buff *skb,
 
 static void hpcc_border_quantize(struct hpcc_sched *q, struct sk_buff *skb)
 {
+	const struct hpcc_border *b = q->part[HPCC_PART_BORDER];
 	u64 host, now_ns = q->cfg.rate ? hpcc_skb_cb(skb)->time_ns : ktime_get_ns();
 	struct hpcc_opt_location place;
 	u32 len = hpcc_border_opts(q, skb, &place), pos = 0;
@@ -132,13 +133,9 @@ static void hpcc_border_quantize(struct hpcc_sched *q, struct sk_buff *skb)
 		q->stats.border_failed++;
 		return;
 	}
-	if (!q->border->start_ns) {
-		get_random_bytes(&q->border->key, sizeof(q->border->key));
-		q->border->start_ns = get_random_u32() | 1ULL << 40;
-	}
 	p = skb->data;
-	host = place.version == 4 ? siphash(p + place.ip + 12, 4, &q->border->key) :
-				    siphash(p + place.ip + 8, 16, &q->border->key);
+	host = place.version == 4 ? siphash(p + place.ip + 12, 4, &b->key) :
+				    siphash(p + place.ip + 8, 16, &b->key);
 	before = hpcc_opts_sum(p, &place);
 	do {
 		done &= hpcc_border_option(q, p + opts + at, pos - at, host, now_ns);
@@ -186,13 +183,31 @@ static struct sk_buff *hpcc_border_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
-static const struct hpcc_border_ops hpcc_border_functions = {
+static void *hpcc_border_create(struct net_device *dev)
+{
+	struct hpcc_border *b = kvzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+
+	if (!b)
+		return NULL;
+	get_random_bytes(&b->key, sizeof(b->key));
+	b->start_ns = get_random_u32() | 1ULL << 40;
+	return b;
+}
+
+static void hpcc_border_destroy(void *state)
+{
+	kvfree(state);
+}
+
+static const struct hpcc_part_ops hpcc_border_ops = {
 	.owner		= THIS_MODULE,
-	.size		= sizeof(struct hpcc_border),
+	.part		= HPCC_PART_BORDER,
+	.create		= hpcc_border_create,
+	.destroy	= hpcc_border_destroy,
 	.dequeue	= hpcc_border_dequeue,
 };
 
-module_driver(hpcc_border_functions, hpcc_border_register, hpcc_border_unregister);
+module_driver(hpcc_border_ops, hpcc_part_register, hpcc_part_unregister);
 
 MODULE_AUTHOR("The HPCC++ for Linux authors");
 MODULE_DESCRIPTION("Border of a domain for the qdisc hpcc");

@@ -120,8 +120,10 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct 
 	if (cfg->rate && !q->cfg.rate)
 		hpcc_queue_shape(q);
 	q->cfg = *cfg;
-	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_respond_ops->enqueue : hpcc_enqueue);
-	WRITE_ONCE(sch->dequeue, hpcc_is_border(cfg) ? hpcc_border_ops->dequeue : hpcc_dequeue);
+	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_parts[HPCC_PART_RESPOND]->enqueue :
+						hpcc_enqueue);
+	WRITE_ONCE(sch->dequeue, hpcc_is_border(cfg) ? hpcc_parts[HPCC_PART_BORDER]->dequeue :
+							hpcc_dequeue);
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
@@ -348,8 +350,9 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (err)
 		return err;
 	err = hpcc_validate(sch, tb, &cfg, extack) ?:
-	      hpcc_responder_get(sch, &cfg, tb[TCA_HPCC_RESPOND], extack) ?:
-	      hpcc_border_get(q, &cfg, tb, extack) ?:
+	      hpcc_part_get(sch, HPCC_PART_RESPOND, cfg.respond, tb[TCA_HPCC_RESPOND], extack) ?:
+	      hpcc_part_get(sch, HPCC_PART_BORDER, hpcc_is_border(&cfg),
+			    tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STRIP], extack) ?:
 	      hpcc_switch(sch, &cfg, tb[TCA_HPCC_CLASS64], extack);
 	hpcc_put_carriers(err ? cfg.stamp | cfg.strip : old);
 	return err;
@@ -384,11 +387,10 @@ static void hpcc_destroy(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	hpcc_responder_put(q);
+	hpcc_parts_put(q);
 	hpcc_class_put(q->class);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
-	hpcc_border_put(q);
 	hpcc_put_carriers(q->cfg.stamp | q->cfg.strip);
 }
 

@@ -151,7 +151,7 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 static bool hpcc_may_respond(struct hpcc_sched *q, const struct sk_buff *skb,
 			     const struct hpcc_trigger *trigger, u64 now)
 {
-	struct hpcc_responder *r = q->responder;
+	struct hpcc_responder *r = q->part[HPCC_PART_RESPOND];
 	u32 every_ns = q->cfg.every_ns;
 	u64 flow = siphash(trigger, HPCC_TRIGGER_FLOW_LEN, &r->key);
 	u64 sender = siphash(trigger, hpcc_trigger_sender_len(trigger), &r->key);
@@ -191,7 +191,7 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_locatio
 /* The packet may still be dropped. A GSO packet gets one response for all its segments. */
 static void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
-	struct hpcc_responder *r = q->responder;
+	struct hpcc_responder *r = q->part[HPCC_PART_RESPOND];
 	struct hpcc_opt_location place = hpcc_hint_location(headers.hint);
 	struct hpcc_stamp stamp;
 	struct hpcc_pending_response *due;
@@ -240,13 +240,15 @@ static int hpcc_respond_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct s
 	return hpcc_enqueue(skb, sch, to_free);
 }
 
-static void hpcc_responder_recount(const struct hpcc_responder *r, struct tc_hpcc_xstats *stats)
+static void hpcc_responder_recount(const void *state, struct tc_hpcc_xstats *stats)
 {
+	const struct hpcc_responder *r = state;
+
 	stats->responses = READ_ONCE(r->sent);
 	stats->responses_failed = READ_ONCE(r->failed);
 }
 
-static struct hpcc_responder *hpcc_responder_create(struct net_device *dev)
+static void *hpcc_responder_create(struct net_device *dev)
 {
 	struct hpcc_responder *r = kvzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 
@@ -258,21 +260,24 @@ static struct hpcc_responder *hpcc_responder_create(struct net_device *dev)
 	return r;
 }
 
-static void hpcc_responder_destroy(struct hpcc_responder *r)
+static void hpcc_responder_destroy(void *state)
 {
+	struct hpcc_responder *r = state;
+
 	tasklet_kill(&r->tasklet);
 	kvfree(r);
 }
 
-static const struct hpcc_respond_ops hpcc_responder_ops = {
+static const struct hpcc_part_ops hpcc_responder_ops = {
 	.owner		= THIS_MODULE,
+	.part		= HPCC_PART_RESPOND,
 	.create		= hpcc_responder_create,
 	.destroy	= hpcc_responder_destroy,
 	.enqueue	= hpcc_respond_enqueue,
 	.recount	= hpcc_responder_recount,
 };
 
-module_driver(hpcc_responder_ops, hpcc_respond_register, hpcc_respond_unregister);
+module_driver(hpcc_responder_ops, hpcc_part_register, hpcc_part_unregister);
 
 MODULE_AUTHOR("The HPCC++ for Linux authors");
 MODULE_DESCRIPTION("Direct responses for the qdisc hpcc");

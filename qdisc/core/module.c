@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Modules that a port needs for a part of its configuration: carriers and responses (respond.c). */
+/* Modules that a port needs for a part of its configuration: carriers, responses (respond.c), and
+ * borders (border.c).
+ */
 #include <linux/capability.h>
 #include <linux/kmod.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/slab.h>
 #include <net/netlink.h>
 
 #include "core/sched.h"
@@ -12,17 +13,16 @@
 /* Protects hpcc_module.owner. A task that holds it takes no other lock. */
 static DEFINE_MUTEX(hpcc_modules_lock);
 
-static struct hpcc_module hpcc_respond_module = {
-	.name = "respond", .missing = "respond: module sch_hpcc_respond not loaded",
+static struct hpcc_module hpcc_part_modules[HPCC_PARTS] = {
+	[HPCC_PART_RESPOND] = {
+		.name = "respond", .missing = "respond: module sch_hpcc_respond not loaded",
+	},
+	[HPCC_PART_BORDER] = {
+		.name = "border", .missing = "quantize, strip: module sch_hpcc_border not loaded",
+	},
 };
 
-static struct hpcc_module hpcc_border_module = {
-	.name = "border", .missing = "quantize, strip: module sch_hpcc_border not loaded",
-};
-
-const struct hpcc_respond_ops *hpcc_respond_ops __read_mostly;
-
-const struct hpcc_border_ops *hpcc_border_ops __read_mostly;
+const struct hpcc_part_ops *hpcc_parts[HPCC_PARTS] __read_mostly;
 
 /**
  * hpcc_module_set() - store that a module was loaded, or is being removed
@@ -76,114 +76,72 @@ int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 }
 
 /**
- * hpcc_respond_register() - let ports respond
- * @ops: functions of sch_hpcc_respond
+ * hpcc_part_register() - let ports use a part
+ * @ops: functions of its module
  * Return: 0, for module_driver().
  */
-int hpcc_respond_register(const struct hpcc_respond_ops *ops)
+int hpcc_part_register(const struct hpcc_part_ops *ops)
 {
-	hpcc_respond_ops = ops;
-	hpcc_module_set(&hpcc_respond_module, ops->owner);
+	hpcc_parts[ops->part] = ops;
+	hpcc_module_set(&hpcc_part_modules[ops->part], ops->owner);
 	return 0;
 }
-EXPORT_SYMBOL_GPL(hpcc_respond_register);
+EXPORT_SYMBOL_GPL(hpcc_part_register);
 
 /**
- * hpcc_respond_unregister() - sch_hpcc_respond is being removed; no port has a responder
- * @ops: its functions
+ * hpcc_part_unregister() - the module of a part is being removed; no port has the part
+ * @ops: functions of the module
  */
-void hpcc_respond_unregister(const struct hpcc_respond_ops *ops)
+void hpcc_part_unregister(const struct hpcc_part_ops *ops)
 {
-	hpcc_module_set(&hpcc_respond_module, NULL);
-	hpcc_respond_ops = NULL;
+	hpcc_module_set(&hpcc_part_modules[ops->part], NULL);
+	hpcc_parts[ops->part] = NULL;
 }
-EXPORT_SYMBOL_GPL(hpcc_respond_unregister);
+EXPORT_SYMBOL_GPL(hpcc_part_unregister);
 
 /**
- * hpcc_responder_get() - create the responder of a port, if its configuration needs one
+ * hpcc_part_get() - create the state of a part of a port, if its new configuration needs the part
  * @sch: the qdisc
- * @cfg: configuration, not active yet
- * @attr: TCA_HPCC_RESPOND
+ * @part: the part
+ * @needed: whether the configuration needs it; the configuration is not active yet
+ * @attr: the attribute that needs it
  * @extack: error message
  *
- * The port then holds sch_hpcc_respond until it is destroyed, even without responses: another CPU
- * may still run its enqueue function, and its tasklet may be scheduled.
+ * The port then holds the module until it is destroyed, even if the part is off: another CPU may
+ * still run the enqueue function, and the tasklet may be scheduled.
  * Context: RTNL.
  * Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
  */
-int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
-		       struct netlink_ext_ack *extack)
+int hpcc_part_get(struct Qdisc *sch, enum hpcc_part part, bool needed, const struct nlattr *attr,
+		  struct netlink_ext_ack *extack)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	int err;
 
-	if (!cfg->respond || q->responder)
+	if (!needed || q->part[part])
 		return 0;
-	err = hpcc_module_get(&hpcc_respond_module, attr, extack);
+	err = hpcc_module_get(&hpcc_part_modules[part], attr, extack);
 	if (err)
 		return err;
-	q->responder = hpcc_respond_ops->create(qdisc_dev(sch));
-	if (q->responder)
+	q->part[part] = hpcc_parts[part]->create(qdisc_dev(sch));
+	if (q->part[part])
 		return 0;
-	module_put(hpcc_respond_module.owner);
+	module_put(hpcc_part_modules[part].owner);
 	return -ENOMEM;
 }
 
 /**
- * hpcc_responder_put() - destroy the responder of a port after the last packet; may sleep
+ * hpcc_parts_put() - destroy the parts of a port after the last packet; may sleep
  * @q: the port
  */
-void hpcc_responder_put(struct hpcc_sched *q)
+void hpcc_parts_put(struct hpcc_sched *q)
 {
-	if (!q->responder)
-		return;
-	hpcc_respond_ops->destroy(q->responder);
-	module_put(hpcc_respond_module.owner);
-}
+	u32 part;
 
-/* Let ports be borders, as hpcc_respond_register(). */
-int hpcc_border_register(const struct hpcc_border_ops *ops)
-{
-	hpcc_border_ops = ops;
-	hpcc_module_set(&hpcc_border_module, ops->owner);
-	return 0;
-}
-EXPORT_SYMBOL_GPL(hpcc_border_register);
-
-/* No port has been a border, as hpcc_respond_unregister(). */
-void hpcc_border_unregister(const struct hpcc_border_ops *ops)
-{
-	hpcc_module_set(&hpcc_border_module, NULL);
-	hpcc_border_ops = NULL;
-}
-EXPORT_SYMBOL_GPL(hpcc_border_unregister);
-
-/* Create the state of a border, if @cfg needs it. As a responder, it exists until the port is
- * destroyed. Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
- */
-int hpcc_border_get(struct hpcc_sched *q, const struct hpcc_config *cfg, struct nlattr **tb,
-		    struct netlink_ext_ack *extack)
-{
-	int err;
-
-	if (!hpcc_is_border(cfg) || q->border)
-		return 0;
-	err = hpcc_module_get(&hpcc_border_module, tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STRIP],
-			      extack);
-	if (err)
-		return err;
-	q->border = kvzalloc(hpcc_border_ops->size, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (q->border)
-		return 0;
-	module_put(hpcc_border_module.owner);
-	return -ENOMEM;
-}
-
-/* Free the state of a border after the last packet. */
-void hpcc_border_put(struct hpcc_sched *q)
-{
-	if (!q->border)
-		return;
-	kvfree(q->border);
-	module_put(hpcc_border_module.owner);
+	for (part = 0; part < HPCC_PARTS; part++) {
+		if (!q->part[part])
+			continue;
+		hpcc_parts[part]->destroy(q->part[part]);
+		module_put(hpcc_part_modules[part].owner);
+	}
 }

@@ -111,10 +111,17 @@ struct hpcc_offset {
 	u32	port;	/* port_ID; bits 24 .. 31: number of a class, which changes the tag */
 };
 
+/* Parts of a port that have a module each. */
+enum hpcc_part {
+	HPCC_PART_RESPOND,	/* sends responses (respond.c) */
+	HPCC_PART_BORDER,	/* border of a domain (border.c) */
+	HPCC_PARTS,
+};
+
 /* One port, or one of its queues; the first member of struct hpcc_stamp_port. The qdisc's lock
  * protects all members; cfg, b, byte_time, marks, offset, shared, timed and class change under RTNL
  * as well.
- * responder is set under RTNL, before cfg enables responses; the port then holds sch_hpcc_respond.
+ * part is set under RTNL, before cfg enables the part; the port then holds the part's module.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
@@ -140,9 +147,8 @@ struct hpcc_sched {
 	struct hpcc_clock	link_free;	/* when the link has sent all started packets */
 	struct hpcc_clock	busy;		/* time spent on packets: tx of telemetry */
 	struct hpcc_port	*shared;	/* port of several queues (port.c), or NULL */
-	struct hpcc_responder	*responder;	/* sends responses (respond.c), or NULL */
+	void			*part[HPCC_PARTS];	/* state of enum hpcc_part, or NULL */
 	struct hpcc_class	*class;		/* state of a class (class.c), or NULL */
-	struct hpcc_border	*border;	/* set once, as responder (border.c), or NULL */
 	struct tc_hpcc_xstats	stats;		/* the dump fills in qlen_bytes and bandwidth */
 	u64			unstamped[__HPCC_UNSTAMPED_MAX]; /* enum hpcc_unstamped */
 	u64			hist[HPCC_HIST_BUCKETS];	/* of queue lengths (histogram.h) */
@@ -297,47 +303,32 @@ struct hpcc_module {
 	struct module	*owner;		/* NULL while the module is not loaded */
 };
 
-/* Functions of sch_hpcc_respond. enqueue() is Qdisc_ops::enqueue of a port that responds. create()
- * runs under RTNL; NULL: no memory. destroy() runs after the last packet and may sleep. recount()
- * copies the counters of a locked port.
+/* Functions of a part's module. create() runs under RTNL and returns the part's state; NULL: no
+ * memory. destroy() runs after the last packet and may sleep. enqueue() is Qdisc_ops::enqueue of a
+ * port that responds, and dequeue() is Qdisc_ops::dequeue of a border. recount() copies counters of
+ * the responder of a locked port.
  */
-struct hpcc_respond_ops {
+struct hpcc_part_ops {
 	struct module *owner;
-	struct hpcc_responder *(*create)(struct net_device *dev);
-	void	(*destroy)(struct hpcc_responder *r);
+	enum hpcc_part part;
+	void	*(*create)(struct net_device *dev);
+	void	(*destroy)(void *state);
 	int	(*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
-	void	(*recount)(const struct hpcc_responder *r, struct tc_hpcc_xstats *stats);
+	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+	void	(*recount)(const void *state, struct tc_hpcc_xstats *stats);
 };
 
-/* module.c; NULL while sch_hpcc_respond is not loaded; constant while a port has a responder. */
-extern const struct hpcc_respond_ops *hpcc_respond_ops;
+/* module.c; NULL while the module is not loaded; constant while a port has the part. */
+extern const struct hpcc_part_ops *hpcc_parts[HPCC_PARTS];
 
 void hpcc_module_set(struct hpcc_module *m, struct module *owner);
 int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 		    struct netlink_ext_ack *extack);
-int hpcc_respond_register(const struct hpcc_respond_ops *ops);
-void hpcc_respond_unregister(const struct hpcc_respond_ops *ops);
-int hpcc_responder_get(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
-		       struct netlink_ext_ack *extack);
-void hpcc_responder_put(struct hpcc_sched *q);
-
-/* Functions of sch_hpcc_border; size of its state, which is all zero at first. dequeue() is
- * Qdisc_ops::dequeue of a border.
- */
-struct hpcc_border_ops {
-	struct module *owner;
-	size_t	size;
-	struct sk_buff *(*dequeue)(struct Qdisc *sch);
-};
-
-/* module.c; NULL while sch_hpcc_border is not loaded; constant while a port has border. */
-extern const struct hpcc_border_ops *hpcc_border_ops;
-
-int hpcc_border_register(const struct hpcc_border_ops *ops);
-void hpcc_border_unregister(const struct hpcc_border_ops *ops);
-int hpcc_border_get(struct hpcc_sched *q, const struct hpcc_config *cfg, struct nlattr **tb,
-		    struct netlink_ext_ack *extack);
-void hpcc_border_put(struct hpcc_sched *q);
+int hpcc_part_register(const struct hpcc_part_ops *ops);
+void hpcc_part_unregister(const struct hpcc_part_ops *ops);
+int hpcc_part_get(struct Qdisc *sch, enum hpcc_part part, bool needed, const struct nlattr *attr,
+		  struct netlink_ext_ack *extack);
+void hpcc_parts_put(struct hpcc_sched *q);
 
 static inline bool hpcc_is_border(const struct hpcc_config *cfg)
 {

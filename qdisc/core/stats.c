@@ -41,8 +41,8 @@ int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 
 	sch_tree_lock(sch);
 	hpcc_child_recount(q);
-	if (q->responder)
-		hpcc_respond_ops->recount(q->responder, &q->stats);
+	if (q->part[HPCC_PART_RESPOND])
+		hpcc_parts[HPCC_PART_RESPOND]->recount(q->part[HPCC_PART_RESPOND], &q->stats);
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->backlog_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;

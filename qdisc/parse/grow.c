@@ -84,7 +84,7 @@ void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
 	hpcc_move_headers(skb, at + n, n);
 	memmove(skb->data + n, skb->data, at);
 	__skb_pull(skb, n);
-	/* A guest may have placed a checksum in these bytes: do not compute it behind the packet. */
+	/* A guest may have placed its checksum in these bytes: do not compute it then. */
 	if (skb->ip_summed == CHECKSUM_PARTIAL &&
 	    skb_checksum_start_offset(skb) + skb->csum_offset + sizeof(__sum16) > skb_headlen(skb))
 		skb->ip_summed = CHECKSUM_NONE;

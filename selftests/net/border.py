@@ -363,11 +363,13 @@ def test_strip_partial():
             return port.recv(frame[:12])
 
         for what, sent, start, want in (
-                ("csig", ethernet(half, tag), at + 4, plain), ("ifa", ethernet(wrapped(half, [ifa_hop(1)])), at + 4, plain),
-                ("int", ethernet(ip_packet(version, tos=DSCP, partial=True, payload=stack([int_hop(1)], behind=b"data"))),
+                ("csig", ethernet(half, tag), at + 4, plain),
+                ("ifa", ethernet(wrapped(half, [ifa_hop(1)])), at + 4, plain),
+                ("int", ethernet(ip_packet(version, tos=DSCP, partial=True,
+                                           payload=stack([int_hop(1)], behind=b"data"))),
                  at, ip_packet(version, tos=1, payload=b"data"))):
             expect(what, through(sent, start, 16).hex(), ethernet(want).hex())
-        for frame in (ethernet(b"E", tag)[:18], ethernet(wrapped(ip_packet(version), [ifa_hop(1)])),
+        for frame in (ethernet(b"E", tag)[:16] + b"\x12\x34", ethernet(wrapped(ip_packet(version), [ifa_hop(1)])),
                       ethernet(ip_packet(version, tos=DSCP, payload=stack([int_hop(1)])))):
             for start in range(12, len(frame) - 1):
                 for offset in {0, len(frame) - 2 - start}:
