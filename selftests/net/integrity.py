@@ -6,10 +6,11 @@ import errno
 import random
 import socket
 import struct
+import time
 
 from lib.genl import Refused, as_nobody
 from lib.kernel import load, unload
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, expect_counters, loaded_again
 from lib.packet import (ACK, CAP_PROBES, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, KIND, REPORT, RESPONSE,
                         identity, option, record, syn_option)
@@ -341,6 +342,35 @@ def test_replay():
             expect("jump after data", (tags(flow.ns), flow.received()), ({"replayed_ignored": 3}, got + 1))
 
 
+def test_wrap():
+    """At one position TSval advances by less than 2^31: a stored echo does not count after TSval has wrapped."""
+    flow = Signed()
+    link = flow.started()
+    flow.run()
+    options = []
+
+    def echo(ahead):
+        """Send an echo with a TSval that is `ahead` of the first one. Return how often feedback counted."""
+        now = flow.tsval
+        flow.tsval = (flow.tsval + ahead) & 0xffffffff
+        tsval = flow.stamp(), flow.tsval
+        options.append(tsval[0] + signed(flow.key(), flow.acked - flow.base, tsval[1],
+                                         option(ECHO, [link.step(9000, 0.7).raw()], SCALE, 1)))
+        flow.tsval = now
+        flow.raw(ACK, flow.seq, flow.acked, options[-1])
+        return flow.received() - got
+
+    got = flow.received()
+    for ahead, want in (0, 1), (1 << 30, 2), ((1 << 31) - 1, 3), ((1 << 31) + 5, 3), ((1 << 31) + (1 << 30), 3):
+        expect(f"ahead {ahead}", echo(ahead), want)
+    for stored in options[:2]:
+        flow.raw(ACK, flow.seq, flow.acked, stored)
+    expect("stored, replayed", (flow.received() - got, tags(flow.ns)), (3, {"replayed_ignored": 4}))
+    flow.run()
+    flow.echo(link.step(9000, 0.7))
+    expect("after data", flow.received() - got, 4)
+
+
 def test_count():
     """With equal numbers a higher count is newer."""
     flow = Signed(timestamps=False)
@@ -457,6 +487,31 @@ def test_traffic():
         for ns in path.hosts:
             expect(f"{how}: mode, signed, ignored", (*state(ns)[:2], tags(ns)), ("telemetry", True, {}))
         path.no_errors()
+
+
+def test_long_one_way():
+    """The sender's ACK number never changes if only it sends data, but its parameters count, also an hour later."""
+    need_virtual_time()
+    path = Path(6, switches=1, host_mbps=MBPS, where=1, start_rtt_ns=10**9)
+    for ns in path.hosts:
+        set_keys(ns, OLD)
+    ends = path.connect()
+    transfer((*ends, pattern(1000000)))
+    expect("receiver mode", "receiver" in path.a.dump()[0], True)
+    for delay in "15us", "10us", "5us":
+        time.sleep(1200)
+        path.change(1, f"hpcc rate {MBPS}mbit delay {delay}")       # a shorter T: new parameters
+        for _ in range(3):
+            transfer((*ends, pattern(1000000)))
+        expect(f"delay {delay}: receiver mode, ignored", ("receiver" in path.a.dump()[0], tags(path.b)), (True, {}))
+    # Without timestamps, 16 parameters would be the last ones: the sender computes W.
+    path = Path(4, switches=1, host_mbps=MBPS, where=1, start_rtt_ns=10**9)
+    for ns in path.hosts:
+        set_keys(ns, OLD)
+        ns.sysctl("net.ipv4.tcp_timestamps", 0)
+    ends = path.connect()
+    transfer((*ends, pattern(1000000)))
+    expect("mode, receiver mode", (state(path.a)[0], "receiver" in path.a.dump()[0]), ("telemetry", False))
 
 
 def test_carriers():

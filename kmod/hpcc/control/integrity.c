@@ -8,14 +8,13 @@
  *
  *	TSval of the peer jumps back	the next data that the peer acknowledges
  *	16 tags with the same numbers	the next millisecond, or as above without timestamps
- *	a position for 10 minutes	as above: an idle connection does not wait for TSval to wrap
+ *	TSval grows by 2^31		as above: at one position, TSval never wraps
  *	keys differ			a request that changes the table: see hpcc_follow_keys()
  *
  * A socket that comes back by setsockopt() has lost the order, so it waits for new data as well.
  */
 #include <linux/device/driver.h>
 #include <linux/hpcc_netlink.h>
-#include <linux/jiffies.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <hpcc/compat.h>
@@ -26,9 +25,6 @@
 #include "netns/net.h"
 #include "netns/table.h"
 
-/* Shorter than half of the range of TSval in microseconds, 35 minutes. */
-#define HPCC_SAME_POSITION	(600 * HZ)
-
 /* State of a flow. */
 struct hpcc_integrity {
 	spinlock_t lock;		/* covers @keys_id to @sent */
@@ -38,7 +34,7 @@ struct hpcc_integrity {
 	bool two;			/* accept[1] is valid */
 	bool begun;			/* @last is valid */
 	struct hpcc_moment last;	/* newest feedback that was accepted */
-	u64 last_since;			/* jiffies when @last.pos was first accepted */
+	u32 first;			/* TSval of the oldest with the position of @last */
 	struct hpcc_moment sent;	/* last feedback that was sent */
 	u32 isn;			/* our initial sequence number; constant from here on */
 	u32 irs;			/* initial sequence number of the peer */
@@ -116,8 +112,12 @@ static struct hpcc_integrity *hpcc_integrity_begin(const struct sock *sk, bool a
 	own->isn = tp->snd_una - (u32)hpcc_acked(own, tp) - 1;
 	own->irs = tp->rcv_nxt - (u32)tp->bytes_received - 1;
 	own->begun = !fresh;
-	own->last.pos = hpcc_acked(own, tp);
-	own->last_since = get_jiffies_64() - HPCC_SAME_POSITION;
+	/* TSval is used up at this position. */
+	own->last = (struct hpcc_moment){
+		.pos = hpcc_acked(own, tp),
+		.tsval = S32_MAX,
+		.count = HPCC_TAG_COUNTS - 1,
+	};
 	hpcc_follow_keys(own, sk);
 	return own;
 }
@@ -155,21 +155,23 @@ static void hpcc_integrity_sign(struct hpcc_flow *flow, const struct hpcc_moment
 	spin_unlock_bh(&own->lock);
 }
 
-/* The order of feedback with a good tag: positive if it is newer than all before, 0 for a copy. */
+/* The order of feedback with a good tag: positive if it is newer than all before, 0 for a copy. At
+ * one position all TSval are at most 2^31 - 1 after the first one, so none repeats after a wrap.
+ */
 static int hpcc_integrity_order(struct hpcc_integrity *own, const struct hpcc_moment *m)
 {
 	bool same = own->begun && m->pos == own->last.pos;
 	int order = own->begun ? hpcc_moment_cmp(m, &own->last) : 1;
 
 	lockdep_assert_held(&own->lock);
-	if (same && order > 0 && get_jiffies_64() - own->last_since >= HPCC_SAME_POSITION)
+	if (same && order > 0 && (s32)(m->tsval - own->first) < 0)
 		return -1;
 	if (order <= 0)
 		return order;
 	own->begun = true;
 	own->last = *m;
 	if (!same)
-		own->last_since = get_jiffies_64();
+		own->first = m->tsval;
 	return order;
 }
 

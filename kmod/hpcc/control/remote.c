@@ -146,13 +146,15 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* Let the receiver compute W of a new flow, unless probes carry requests or there is no ECN. Both
- * ends agreed, and the parameters are set.
+ * ends agreed, and the parameters are set. Signed parameters need timestamps: if data leave in one
+ * direction only, all parameters have the same ACK number, and only 16 of them have a place.
  */
 void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote;
 
-	if (flow->probes || !tcp_ecn_mode_any(tcp_sk(sk)))
+	if (flow->probes || !tcp_ecn_mode_any(tcp_sk(sk)) ||
+	    (flow->caps & HPCC_CAP_SIGNED && !tcp_sk(sk)->rx_opt.tstamp_ok))
 		return;
 	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
