@@ -32,6 +32,7 @@ struct hpcc_integrity {
 	siphash_key_t send;
 	siphash_key_t accept[2];
 	bool two;			/* accept[1] is valid */
+	bool keyed;			/* the keys are valid */
 	bool begun;			/* @last is valid */
 	struct hpcc_moment last;	/* newest feedback that was accepted */
 	u32 first;			/* TSval of the oldest with the position of @last */
@@ -84,6 +85,7 @@ static void hpcc_follow_keys(struct hpcc_integrity *own, const struct sock *sk)
 		return;
 	own->send = hpcc_sign_key(&key->send, out, own->active);
 	own->accept[0] = hpcc_sign_key(&key->send, in, !own->active);
+	own->keyed = true;
 	own->two = key->two;
 	if (key->two)
 		own->accept[1] = hpcc_sign_key(&key->accept, in, !own->active);
@@ -118,8 +120,14 @@ static struct hpcc_integrity *hpcc_integrity_begin(const struct sock *sk, bool a
 		.tsval = S32_MAX,
 		.count = HPCC_TAG_COUNTS - 1,
 	};
+	own->sent.pos = U64_MAX;
 	hpcc_follow_keys(own, sk);
-	return own;
+	/* The table may have lost the entry since hpcc_integrity_caps(). */
+	if (own->keyed)
+		return own;
+	kfree(own);
+	module_put(THIS_MODULE);
+	return NULL;
 }
 
 static bool hpcc_integrity_moment(struct hpcc_flow *flow, const struct hpcc_segment *seg,
