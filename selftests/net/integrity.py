@@ -265,6 +265,14 @@ def test_full_header():
     flow.send(option(FORWARD, [record(1, 1, 1), record(2, 1, 1)], SCALE), b"z" * 100, seq=flow.seq + 200)
     seg = next(seg for seg in flow.read_all(0.1) if seg.option(KIND))
     expect("types, header, records", (flow.check(seg), seg.header, len(seg.option(KIND))), ([ECHO], 60, 16))
+    # A request alone needs no tag: it fits beside three SACK blocks.
+    flow = Signed(timestamps=False)
+    for gap in 100, 300, 500:
+        flow.send(b"", b"z" * 100, seq=flow.seq + gap)
+    flow.read_all(0.05)
+    flow.fill()
+    seg = flow.run()[0]
+    expect("types, header", (flow.check(seg), seg.header), ([FORWARD], 60))
 
 
 def test_sixteen():

@@ -263,15 +263,13 @@ static noinline u32 __cold hpcc_signed_out(const struct hpcc_segment *seg, struc
 	struct hpcc_moment m;
 	u32 len;
 
-	if (!ops || !ops->moment(flow, seg, &m)) {
+	if (!ops || room < hpcc_opt_len(1) + HPCC_TAG_LEN || !ops->moment(flow, seg, &m)) {
 		if (carrier)
 			*forward = hpcc_forward_write(flow, tp, carrier, out, room);
 		return *forward;
 	}
 	if (!carrier || room < 2 * hpcc_opt_len(1) + HPCC_TAG_LEN)
 		room -= HPCC_TAG_LEN;
-	if (room < hpcc_opt_len(1))
-		return 0;
 	len = hpcc_signal_and(flow, tp, carrier, room, out, forward, echo);
 	if (len == *forward)
 		return len;
