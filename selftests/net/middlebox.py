@@ -576,6 +576,24 @@ def test_trial_after_outage():
         expect_mode(name, path, (False, "telemetry"))
 
 
+def test_trial_without_carrier():
+    """The trial uses the TCP option if the path also drops the carrier of the route, which classic tries later."""
+    need_virtual_time()
+    path = BoxPath(6, carrier=1, start_rtt_ns=10**9)
+    # ARP and ICMPv6, but no traces
+    path.lets_by = lambda frame: frame[12:14] == b"\x08\x06" or frame[12:14] == b"\x86\xdd" and frame[20] == 58
+    for ns in path.hosts:
+        set_links(ns, (1, 2, 1000000000))
+    path, client, server = joined(path)
+    transfer((client, server, pattern(NBYTES)))
+    expect("traces stopped", path.a.counters()["ioam_stopped"], 1)
+    expect_mode("without traces", path, (False, "telemetry"))
+    outage(path, client, server)
+    for _ in range(4):
+        transfer((client, server, pattern(NBYTES)))
+    expect_mode("after the outage", path, (False, "telemetry"))
+
+
 def send_little(client, server, for_s=12):
     """Send single segments, five per second. Return the longest time of a segment in s."""
     longest_s = 0

@@ -102,8 +102,8 @@ void __cold hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_carrier_private *own = &flow->carrier_private;
 
-	own->next_try = (u32)jiffies + (HZ << own->tries);
-	own->tries = min(own->tries + 1, 6);
+	own->tried = (u32)jiffies;
+	own->tries = min(own->tries + 1, 7);
 	flow->carrier_state.nodes = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.ioam_nodes);
 	WRITE_ONCE(flow->carrier, hpcc_carrier_for(sk, flow->caps));
 	if (hpcc_carrier_of(flow)->begin)

@@ -136,7 +136,7 @@ static inline bool hpcc_carrier_in_data(const struct hpcc_flow *flow)
  */
 static inline bool hpcc_carrier_is_due(const struct hpcc_flow *flow)
 {
-	return time_after32((u32)jiffies, flow->carrier_private.next_try);
+	return (u32)jiffies - flow->carrier_private.tried > HZ / 2 << flow->carrier_private.tries;
 }
 
 /* acked() and rto() of struct hpcc_carrier_ops. Context: socket lock. */

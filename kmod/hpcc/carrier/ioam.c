@@ -73,7 +73,7 @@ static bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk,
 /* Start to test whether the path delivers traces. */
 static void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	hpcc_ioam_flow(flow)->seq = tp->snd_una;
+	*hpcc_ioam_flow(flow) = (struct hpcc_ioam_flow){ .seq = tp->snd_una };
 }
 
 /* On an RTO, pause or end traces: the path may drop extension headers. If traces brought telemetry

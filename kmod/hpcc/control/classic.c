@@ -38,7 +38,7 @@ static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
 }
 
 /* Let W control the window, beginning with its current value. */
-void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -195,12 +195,13 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* In classic, detect silence of the carrier: losses may have caused the fallback before. Without a
- * carrier, try that of the route again from time to time: the path may have changed.
+ * carrier, try that of the route again from time to time: the path may have changed. While the flow
+ * is muted, do not: the only request is the trial of the TCP option.
  */
 static void __cold hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (likely(!flow->carrier)) {
-		if (!hpcc_carrier_is_due(flow))
+	if (likely(!flow->carrier && !flow->probes)) {
+		if (READ_ONCE(flow->mute.state) || !hpcc_carrier_is_due(flow))
 			return;
 		hpcc_carrier_again(sk, flow);
 		hpcc_silence_end(flow);

@@ -51,8 +51,8 @@ struct hpcc_carrier_state {
 struct hpcc_carrier_private {
 	u64 own[3];	/* private data of the flow's carrier, whose file defines type and lock */
 	struct hpcc_trace_rx __rcu *trace_rx;	/* links in the peer's traces; NULL: no trace yet */
-	u32 next_try;	/* jiffies from which classic tries the route's carrier again */
-	u8 tries;	/* the time between two tries is 2^tries seconds */
+	u32 tried;	/* jiffies of the last try of the route's carrier */
+	u8 tries;	/* number of tries; the next one is 2^(tries - 1) seconds after @tried */
 };
 
 /* Congestion response of a connection (classic.c). */
