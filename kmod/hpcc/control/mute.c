@@ -195,8 +195,8 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @request: the segment has new data and space for a request, and a request is due
  * Context: LOCAL_OUT.
  */
-bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
-		   struct hpcc_flow *flow, enum hpcc_presence presence, bool request)
+bool __cold hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
+			  struct hpcc_flow *flow, enum hpcc_presence presence, bool request)
 {
 	u32 pause = READ_ONCE(flow->mute.pause);
 

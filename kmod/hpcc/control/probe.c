@@ -124,7 +124,7 @@ static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
  * window or TCP_CORK each answer would trigger the next probe, and each probe would postpone TCP's
  * timers. Context: socket lock; TCP has just read its clock. The flow uses probes.
  */
-void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 now_ns = tp->tcp_clock_cache;
@@ -181,7 +181,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 /* Answer a probe that does not reach TCP; its records are ready for the echo. If a process owns the
  * socket, the next segment that TCP processes sends the answer. Context: LOCAL_IN.
  */
-void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
+void __cold hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 

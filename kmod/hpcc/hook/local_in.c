@@ -190,8 +190,8 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 }
 
 /* Let a carrier use a segment whose sequence number is not acceptable. Return: whether consumed. */
-static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
-				     struct hpcc_arrival *in, int at, u32 pos)
+static noinline bool __cold hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
+					    struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct hpcc_carrier_ops *ops;
 	struct hpcc_opt opt;
