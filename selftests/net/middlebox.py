@@ -577,21 +577,29 @@ def test_trial_after_outage():
 
 
 def test_trial_without_carrier():
-    """The trial uses the TCP option if the path also drops the carrier of the route, which classic tries later."""
+    """The trial uses the TCP option if the path also drops the carrier of the route, from the start or later."""
     need_virtual_time()
-    path = BoxPath(6, carrier=1, start_rtt_ns=10**9)
-    # ARP and ICMPv6, but no traces
-    path.lets_by = lambda frame: frame[12:14] == b"\x08\x06" or frame[12:14] == b"\x86\xdd" and frame[20] == 58
-    for ns in path.hosts:
-        set_links(ns, (1, 2, 1000000000))
-    path, client, server = joined(path)
-    transfer((client, server, pattern(NBYTES)))
-    expect("traces stopped", path.a.counters()["ioam_stopped"], 1)
-    expect_mode("without traces", path, (False, "telemetry"))
-    outage(path, client, server)
-    for _ in range(4):
+    for later in False, True:
+        path = BoxPath(6, carrier=1, start_rtt_ns=10**9)
+        path.change(1, "hpcc stamp tcp,ioam")
+        for ns in path.hosts:
+            set_links(ns, (1, 2, 1000000000))
+
+        def no_traces(frame):
+            """ARP and ICMPv6"""
+            return frame[12:14] == b"\x08\x06" or frame[12:14] == b"\x86\xdd" and frame[20] == 58
+
+        if not later:
+            path.lets_by = no_traces
+        path, client, server = joined(path)
         transfer((client, server, pattern(NBYTES)))
-    expect_mode("after the outage", path, (False, "telemetry"))
+        expect("traces stopped", path.a.counters()["ioam_stopped"], int(not later))
+        expect_mode("first", path, (False, "telemetry"))
+        path.lets_by = no_traces
+        outage(path, client, server)
+        for _ in range(4):
+            transfer((client, server, pattern(NBYTES)))
+        expect_mode("after the outage", path, (False, "telemetry"))
 
 
 def send_little(client, server, for_s=12):

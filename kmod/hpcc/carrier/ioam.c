@@ -42,7 +42,9 @@ static u16 hpcc_ioam_reserve(const struct hpcc_flow *flow)
 static bool hpcc_ioam_fits(const struct hpcc_segment *seg, const struct sock *sk,
 			   const struct hpcc_flow *flow, u32 *room)
 {
-	return !READ_ONCE(flow->carrier_state.paused) && seg->state->pf == NFPROTO_IPV6 &&
+	/* The trial of a muted flow uses the TCP option. */
+	return !READ_ONCE(flow->carrier_state.paused) && !READ_ONCE(flow->mute.state) &&
+	       seg->state->pf == NFPROTO_IPV6 &&
 	       seg->thoff == sizeof(struct ipv6hdr) &&
 	       hpcc_carrier_fits(seg, sk, hpcc_ioam_reserve(flow), room);
 }

@@ -188,6 +188,8 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_carrier_stop(sk, flow);
 	if (likely(!muted))
 		return;
+	/* Data carry the trial. */
+	hpcc_probes_set(sk, flow, false);
 	hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 	if (hpcc_runs_telemetry(flow))
 		hpcc_fall_back(sk, flow, HPCC_WHY_MUTED, HPCC_MODE_CLASSIC, HPCC_HOLD_SILENCE,
