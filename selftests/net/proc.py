@@ -13,11 +13,11 @@ from lib.peer import SCALE, Flow, Link
 from lib.tcp import pattern, transfer
 
 COUNTERS = """
-    syn_sent syn_no_room syn_invalid agreed not_agreed no_memory flow_limit
+    syn_sent syn_no_room syn_invalid agreed not_agreed key_required no_memory flow_limit
     forward_sent identify_sent echo_sent no_room forward_received echo_received
     report_sent report_received windows_stopped window_old_ignored
     response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored policy_ignored window_ignored
-    bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
+    bad_hop_ignored ts_back_ignored tx_excess_ignored unsigned_ignored wrong_tag_ignored replayed_ignored path_changes
     probes_stopped muted fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
     int_sent int_received int_ignored int_unknown_link int_stopped
