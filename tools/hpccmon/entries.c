@@ -29,8 +29,8 @@
 enum need { KEY, NEEDED, OPTIONAL, OR_ZERO, SHOWN };
 
 /* A value of an entry. If bytes is 0, the value is a prefix; if it is 1, a flag; if it is
- * HPCC_KEY_LEN, the name of a file with a key; otherwise it is one of words, or a number from min to
- * max. A number of 8 bytes is in bit/s.
+ * HPCC_KEY_LEN, the name of a file with a key; otherwise it is one of words, or a number from min
+ * to max. A number of 8 bytes is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -104,7 +104,8 @@ static bool number_read(const struct value *value, const char *word, uint64_t *n
 		    !__builtin_mul_overflow(*number, factor, number))
 			end += strlen(end);
 	return *word >= '0' && *word <= '9' && !errno && !*end &&
-	       ((*number >= value->min && *number <= value->max) || (value->need == OR_ZERO && !*number));
+	       ((*number >= value->min && *number <= value->max) ||
+		(value->need == OR_ZERO && !*number));
 }
 
 static bool put_prefix(struct nlmsghdr *nlh, const char *word)

@@ -27,7 +27,8 @@ static const char *classic_text(const struct flow *flow)
 	case HPCC_WHY_UNSEEN_LOSS:
 		return "no link with telemetry explains its losses (unseen-loss)";
 	case HPCC_WHY_UNTRUSTED:
-		return "feedback has a wrong tag or none: do both ends have the same key? (untrusted)";
+		return "feedback has a wrong tag or none: do both ends have the same key? "
+		       "(untrusted)";
 	case HPCC_WHY_MUTED:
 		return "the path may drop segments with the option (muted)";
 	default:

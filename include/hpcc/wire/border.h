@@ -2,7 +2,7 @@
 /*
  * Load records that leave a domain (draft-miao-iccrg-hpccplus section 9.1). The border replaces the
  * record of each link by the record of a virtual link, which shows only u' of the link, rounded up
- * to steps, and at least HPCC_BORDER_MIN. The functions use no skb and no clock.
+ * to steps, and at least 3/4. The functions use no skb and no clock.
  *
  *	ts	the border's clock, which advances by windows of T/4 or more
  *	tx	grows by min(u', 1) * time, from a random value
@@ -18,8 +18,6 @@
 #include <hpcc/wire/stamp.h>
 
 #define HPCC_BORDER_T		6144U	/* T, units */
-/* Smallest u'. With 1/2, W would double when the link is idle for one window. */
-#define HPCC_BORDER_MIN(steps)	((steps) - (steps) / 4)
 #define HPCC_BORDER_WINDOW	2048U	/* minimum length of a window, units */
 #define HPCC_BORDER_AGE		(1U << (HPCC_COUNTER_BITS - 1))	/* counters may have wrapped */
 #define HPCC_BORDER_JITTER	65536U		/* a link's clock against the border's, units */
@@ -56,6 +54,12 @@ static inline bool hpcc_border_fits(const struct hpcc_border_link *l, const stru
 	       (ahead & HPCC_COUNTER_MASK) < 2 * HPCC_BORDER_JITTER;
 }
 
+/* The smallest u' in steps. With 1/2, W would double when the link is idle for one window. */
+static inline u32 hpcc_border_min(u32 steps)
+{
+	return steps - steps / 4;
+}
+
 /* u' in steps, rounded up; above 1 to a multiple of 1/2, because a short queue is one packet, whose
  * time shows the rate of the link. @dts is not 0.
  */
@@ -67,7 +71,7 @@ static inline u32 hpcc_border_level(u32 dts, u32 dtx, u32 qlen, u32 steps)
 
 	if (level > steps)
 		return steps + (level - steps + half - 1) / half * half;
-	return max(level, HPCC_BORDER_MIN(steps));
+	return max(level, hpcc_border_min(steps));
 }
 
 static inline u32 hpcc_border_qlen(u32 level, u32 steps)
@@ -92,7 +96,7 @@ static inline void hpcc_border_update(struct hpcc_border_link *l, struct hpcc_re
 	bool old = now - l->from >= HPCC_BORDER_AGE;
 
 	if (old || (dts >= HPCC_BORDER_WINDOW && dts < HPCC_BORDER_AGE)) {
-		l->level = old ? HPCC_BORDER_MIN(steps) :
+		l->level = old ? hpcc_border_min(steps) :
 			   hpcc_border_level(dts, dtx, min(r->qlen, l->last.qlen), steps);
 		l->tx += div64_u64((now - l->from) * min(l->level, steps), steps);
 		l->from = now;

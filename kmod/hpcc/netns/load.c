@@ -2,7 +2,8 @@
 /*
  * Carriers other than the TCP option, receiver mode and signed feedback are modules. The kernel
  * loads one when the administrator configures it: by net.hpcc.carrier or net.hpcc.where, by a
- * route, by a key, or by the table of links. Any user's netlink request loads hpcc_netlink (observe/netlink.c).
+ * route, by a key, or by the table of links. Any user's netlink request loads hpcc_netlink
+ * (observe/netlink.c).
  */
 #include <linux/bitops.h>
 #include <linux/capability.h>

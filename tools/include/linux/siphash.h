@@ -9,21 +9,24 @@ typedef struct {
 	u64 key[2];
 } siphash_key_t;
 
-#define SIPHASH_ROTATE(x, n)	((x) << (n) | (x) >> (64 - (n)))
+static inline u64 siphash_rotate(u64 x, int n)
+{
+	return x << n | x >> (64 - n);
+}
 
 static inline void siphash_rounds(u64 v[4], int rounds)
 {
 	while (rounds--) {
 		v[0] += v[1];
 		v[2] += v[3];
-		v[1] = SIPHASH_ROTATE(v[1], 13) ^ v[0];
-		v[3] = SIPHASH_ROTATE(v[3], 16) ^ v[2];
-		v[0] = SIPHASH_ROTATE(v[0], 32);
+		v[1] = siphash_rotate(v[1], 13) ^ v[0];
+		v[3] = siphash_rotate(v[3], 16) ^ v[2];
+		v[0] = siphash_rotate(v[0], 32);
 		v[2] += v[1];
 		v[0] += v[3];
-		v[1] = SIPHASH_ROTATE(v[1], 17) ^ v[2];
-		v[3] = SIPHASH_ROTATE(v[3], 21) ^ v[0];
-		v[2] = SIPHASH_ROTATE(v[2], 32);
+		v[1] = siphash_rotate(v[1], 17) ^ v[2];
+		v[3] = siphash_rotate(v[3], 21) ^ v[0];
+		v[2] = siphash_rotate(v[2], 32);
 	}
 }
 
