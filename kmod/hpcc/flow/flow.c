@@ -165,8 +165,8 @@ EXPORT_SYMBOL_GPL(hpcc_flow_zalloc);
  * Context: socket lock, after hpcc_charge_begin(); does not sleep.
  * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
  */
-struct hpcc_flow * __cold hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
-					  enum hpcc_counter *why)
+struct hpcc_flow __cold *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
+					 enum hpcc_counter *why)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
