@@ -22,6 +22,7 @@ from lib.packet import (ANSWERED, ECHO, FORWARD, FREE, IDENTIFY, IDENTIFY_ECHO, 
                         addresses, ipv6, option, packet_socket, qlen_code, qlen_value, quiet, record, sane_segments,
                         tcp)
 from lib.path import CARRIERS, MBPS, Path, carrier_path, falls_back, mode_hops, uses_telemetry
+from lib.star import percentile
 from lib.tcp import pattern, send_for, transfer
 
 INSIDE = 200            # Mbit/s of the inside link
@@ -48,18 +49,6 @@ def border(how=f"quantize {STEPS} strip all", back=False, delay=DELAY, **sysctls
     return path
 
 
-def below(before, after, share):
-    """Return the queue that this share of the packets between two statistics did not exceed, bytes."""
-    was = {bucket["bytes"]: bucket["packets"] for bucket in before["hist"]}
-    found = [(bucket["bytes"], bucket["packets"] - was.get(bucket["bytes"], 0)) for bucket in after["hist"]]
-    rank = sum(packets for _, packets in found) * share
-    for length, packets in found:
-        rank -= packets
-        if rank <= 0:
-            return length
-    return 0
-
-
 def load(path, *flows, seconds=0.15, dev="right"):
     """Send on flows. Return the utilization of the inside link, p99 of its queue in packets, and the flows' shares."""
     send_for(seconds, *flows)
@@ -67,7 +56,7 @@ def load(path, *flows, seconds=0.15, dev="right"):
     # The flows pause while we read the port. The burst after the pause is less than 1 % of the packets.
     arrived = send_for(4 * seconds, *flows)
     after, passed = path.port(1, dev)["hpcc"], time.monotonic() - start
-    return ((after["tx_bytes"] - before["tx_bytes"]) * 8e-6 / passed / INSIDE, below(before, after, 0.99) / 1538,
+    return ((after["tx_bytes"] - before["tx_bytes"]) * 8e-6 / passed / INSIDE, percentile(before, after, 0.99) / 1538,
             [round(one / sum(arrived), 3) for one in arrived])
 
 

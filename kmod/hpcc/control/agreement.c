@@ -312,5 +312,7 @@ void __cold hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps,
 void __init hpcc_agreement_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct hpcc_note) != 16);
+	/* hpcc_note.prior_hold has 19 bits. */
+	BUILD_BUG_ON(HPCC_HOLD_MAX + 1 >= BIT(19));
 	get_random_bytes(&hpcc_notes_key, sizeof(hpcc_notes_key));
 }

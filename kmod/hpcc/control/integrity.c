@@ -16,14 +16,12 @@
 #include <linux/device/driver.h>
 #include <linux/hpcc_netlink.h>
 #include <linux/slab.h>
-#include <net/ipv6.h>
 #include <hpcc/compat.h>
 
 #include "common/peek.h"
 #include "control/integrity_ops.h"
 #include "netns/keys.h"
 #include "netns/net.h"
-#include "netns/table.h"
 
 /* State of a flow. */
 struct hpcc_integrity {
@@ -37,7 +35,7 @@ struct hpcc_integrity {
 	struct hpcc_moment last;	/* newest feedback that was accepted */
 	u32 first;			/* TSval of the oldest with the position of @last */
 	struct hpcc_moment sent;	/* last feedback that was sent */
-	u32 isn;			/* our initial sequence number; constant from here on */
+	u32 isn;			/* our initial sequence number; constant, as what follows */
 	u32 irs;			/* initial sequence number of the peer */
 	bool active;			/* we sent the SYN */
 };
@@ -50,15 +48,10 @@ static const struct hpcc_table *hpcc_keys(const struct sock *sk)
 /* The entry with the longest prefix of the peer of a full or request socket, or NULL. */
 static const struct hpcc_key *hpcc_key_of(const struct hpcc_table *table, const struct sock *sk)
 {
-	const struct hpcc_key *key = table ? (const void *)table->entries : NULL;
 	struct in6_addr laddr, raddr;
-	u32 i;
 
 	hpcc_sock_addrs(sk, &laddr, &raddr);
-	for (i = 0; table && i < table->nr; i++, key++)
-		if (ipv6_prefix_equal(&raddr, &key->prefix, key->len))
-			return key;
-	return NULL;
+	return hpcc_table_match(table, sizeof(struct hpcc_key), &raddr);
 }
 
 static u16 hpcc_integrity_caps(const struct sock *sk)
@@ -114,7 +107,9 @@ static struct hpcc_integrity *hpcc_integrity_begin(const struct sock *sk, bool a
 	own->isn = tp->snd_una - (u32)hpcc_acked(own, tp) - 1;
 	own->irs = tp->rcv_nxt - (u32)tp->bytes_received - 1;
 	own->begun = !fresh;
-	/* TSval is used up at this position. */
+	/* Of a connection that ran hpcc before: feedback of then must not count again, so no TSval
+	 * of this position is newer.
+	 */
 	own->last = (struct hpcc_moment){
 		.pos = hpcc_acked(own, tp),
 		.tsval = S32_MAX,

@@ -30,9 +30,9 @@ struct hpcc_integrity_ops {
 		       struct hpcc_moment *m);
 	/* In LOCAL_OUT: sign @len bytes of feedback. Writes HPCC_TAG_LEN more bytes. */
 	void (*sign)(struct hpcc_flow *flow, const struct hpcc_moment *m, u8 *p, u32 len);
-	/* In LOCAL_IN: judge an option that has a length of no option without a tag, is the first
-	 * feedback, or repeats a direction. @seen: bit mask of enum hpcc_seen. Sets @opt. Return:
-	 * @seen after this option; -EINVAL if it is malformed.
+	/* In LOCAL_IN: judge an option that hpcc_opt_decode() rejects, the first feedback of a
+	 * segment, or a second option of one direction. @seen: bit mask of enum hpcc_seen. Sets
+	 * @opt. Return: @seen after this option; -EINVAL if it is malformed.
 	 */
 	int (*in)(struct hpcc_flow *flow, const struct hpcc_arrival *in, u32 at, u32 pos,
 		  struct hpcc_opt *opt, u32 seen);

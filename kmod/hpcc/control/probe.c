@@ -11,10 +11,10 @@
  *	receiver	hpcc_answer_ack() answers with a pure ACK that carries the echo. Probes of
  *			some carriers do not reach TCP: LOCAL_IN answers.
  *
- * With SACK, TCP does not count a probe or its answer as a duplicate ACK. Without SACK, in classic
- * (unless it tries a carrier again that uses probes), and after probes brought no telemetry, data
- * carry requests. An ACK that acknowledges no data ends
- * F-RTO, so no probe is sent during F-RTO.
+ * With SACK, TCP does not count a probe or its answer as a duplicate ACK. Data carry requests
+ * without SACK, after probes brought no telemetry, and in classic, unless classic tries a carrier
+ * again that uses probes. An ACK that acknowledges no data ends F-RTO, so no probe is sent during
+ * F-RTO.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>

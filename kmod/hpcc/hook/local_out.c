@@ -328,6 +328,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		if (!hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
 				   new_data && carrier && room >= hpcc_opt_len(1)))
 			return;
+		/* Let hpcc_signed_out() write, so that other flows need no check. */
 		if (flow->mute.is_signed)
 			swap(room, signed_room);
 	}

@@ -3,13 +3,13 @@
 #ifndef _HPCC_NETNS_KEYS_H
 #define _HPCC_NETNS_KEYS_H
 
-#include <linux/in6.h>
 #include <linux/siphash.h>
 
-/* An entry of HPCC_TABLE_KEYS. The table has the longest prefixes first. */
+#include "netns/table.h"
+
+/* An entry of HPCC_TABLE_KEYS. */
 struct hpcc_key {
-	struct in6_addr prefix;	/* all bits after the first @len are 0 */
-	u8 len;			/* bits */
+	struct hpcc_prefix prefix;
 	bool required;		/* peers that do not sign run classic */
 	bool two;		/* @accept is valid */
 	siphash_key_t send;	/* signs, and verifies */

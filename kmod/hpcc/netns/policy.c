@@ -18,7 +18,6 @@
 #include <hpcc/compat.h>
 
 #include "netns/policy.h"
-#include "netns/table.h"
 
 /**
  * hpcc_peer_policy_for() - parameters of connections with an address
@@ -31,22 +30,16 @@ hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
 	const struct hpcc_net *hn = hpcc_pernet(net);
 	struct hpcc_peer_policy policy;
 	const struct hpcc_route *route;
-	const struct hpcc_table *table;
-	u32 i, j;
+	u32 i;
 
 	/* Each word is valid alone; readers need no consistent set. */
 	policy = data_race(hn->sysctls.peer);
 	rcu_read_lock();
-	table = rcu_dereference(hn->tables[HPCC_TABLE_ROUTES]);
-	route = table ? (const void *)table->entries : NULL;
-	for (i = 0; table && i < table->nr; i++, route++) {
-		if (!ipv6_prefix_equal(peer, &route->prefix, route->len))
-			continue;
-		for (j = 0; j < HPCC_PEER_VALUES; j++)
-			if (route->values[j] != HPCC_ROUTE_OPEN)
-				((u32 *)&policy)[j] = route->values[j];
-		break;
-	}
+	route = hpcc_table_match(rcu_dereference(hn->tables[HPCC_TABLE_ROUTES]), sizeof(*route),
+				 peer);
+	for (i = 0; route && i < HPCC_PEER_VALUES; i++)
+		if (route->values[i] != HPCC_ROUTE_OPEN)
+			((u32 *)&policy)[i] = route->values[i];
 	rcu_read_unlock();
 	return policy;
 }

@@ -6,6 +6,7 @@
 #include <net/sock.h>
 
 #include "netns/net.h"
+#include "netns/table.h"
 
 #define HPCC_PEER_VALUES	(sizeof(struct hpcc_peer_policy) / sizeof(u32))
 
@@ -13,8 +14,7 @@
 #define HPCC_ROUTE_OPEN	U32_MAX
 
 struct hpcc_route {
-	struct in6_addr prefix;	/* all bits after the first @len are 0 */
-	u8 len;			/* bits */
+	struct hpcc_prefix prefix;
 	u32 values[HPCC_PEER_VALUES];	/* as struct hpcc_peer_policy, or HPCC_ROUTE_OPEN */
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Module hpcc_netlink: netlink requests that read or change the tables of a network namespace.
- * links.c and policy.c look up entries in these tables.
+ * links.c, policy.c and integrity.c look up entries in these tables.
  *
  * A table is a sorted array. A request publishes a new array, or changes nothing. Readers hold only
  * the RCU read lock, and see all changes of a request or none. An entry takes no memory beyond its
@@ -138,15 +138,13 @@ static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
 /* Compare the prefixes with which routes and keys begin. */
 static int hpcc_prefix_cmp(const void *a, const void *b)
 {
-	const struct hpcc_route *p = a, *q = b;
+	const struct hpcc_prefix *p = a, *q = b;
 
-	BUILD_BUG_ON(offsetof(struct hpcc_key, prefix) != offsetof(struct hpcc_route, prefix) ||
-		     offsetof(struct hpcc_key, len) != offsetof(struct hpcc_route, len));
-	return q->len - p->len ?: memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
+	return q->len - p->len ?: memcmp(&p->addr, &q->addr, sizeof(p->addr));
 }
 
 /* Read a prefix and its length, whose attributes have the same numbers for routes and keys. */
-static int hpcc_prefix_parse(struct in6_addr *prefix, u8 *prefix_len, struct nlattr * const *attrs,
+static int hpcc_prefix_parse(struct hpcc_prefix *prefix, struct nlattr * const *attrs,
 			     struct netlink_ext_ack *extack)
 {
 	const struct nlattr *attr = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
@@ -163,22 +161,22 @@ static int hpcc_prefix_parse(struct in6_addr *prefix, u8 *prefix_len, struct nla
 		return -EINVAL;
 	}
 	addr = hpcc_nl_get_addr(attr);
-	*prefix_len = nla_get_u32(len) + (nla_len(attr) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
-	ipv6_addr_prefix(prefix, &addr, *prefix_len);
-	if (!ipv6_addr_equal(prefix, &addr)) {
+	prefix->len = nla_get_u32(len) + (nla_len(attr) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
+	ipv6_addr_prefix(&prefix->addr, &addr, prefix->len);
+	if (!ipv6_addr_equal(&prefix->addr, &addr)) {
 		NL_SET_ERR_MSG_ATTR(extack, attr, "the address has bits set after the prefix");
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int hpcc_prefix_put(struct sk_buff *skb, const struct in6_addr *prefix, u8 len)
+static int hpcc_prefix_put(struct sk_buff *skb, const struct hpcc_prefix *prefix)
 {
-	bool v4 = len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(prefix);
+	bool v4 = prefix->len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(&prefix->addr);
 
-	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, prefix->s6_addr32[3]) :
-		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, prefix)) ?:
-	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, len - (v4 ? HPCC_MAPPED_LEN : 0));
+	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, prefix->addr.s6_addr32[3]) :
+		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, &prefix->addr)) ?:
+	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, prefix->len - (v4 ? HPCC_MAPPED_LEN : 0));
 }
 
 static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
@@ -188,7 +186,7 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 	const struct nlattr *carrier = attrs[HPCC_A_ROUTE_CARRIER];
 	const struct nlattr *value, *T = attrs[HPCC_A_ROUTE_BASE_RTT_NS];
 	struct hpcc_route *route = entry;
-	int err = hpcc_prefix_parse(&route->prefix, &route->len, attrs, extack);
+	int err = hpcc_prefix_parse(&route->prefix, attrs, extack);
 	u32 i;
 
 	if (err)
@@ -211,7 +209,7 @@ static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
 static int hpcc_route_put(struct sk_buff *skb, const void *entry)
 {
 	const struct hpcc_route *route = entry;
-	int err = hpcc_prefix_put(skb, &route->prefix, route->len);
+	int err = hpcc_prefix_put(skb, &route->prefix);
 	u32 i;
 
 	for (i = 0; i < HPCC_PEER_VALUES && !err; i++)
@@ -224,7 +222,7 @@ static const struct hpcc_table_type hpcc_routes = {
 	.id		= HPCC_TABLE_ROUTES,
 	.max		= HPCC_ROUTES_MAX,
 	.size		= sizeof(struct hpcc_route),
-	.key_size	= offsetofend(struct hpcc_route, len),
+	.key_size	= sizeof(struct hpcc_prefix),
 	.nest		= HPCC_A_TABLE_ROUTE,
 	.key_max	= HPCC_A_ROUTE_LEN,
 	.attr_max	= HPCC_A_ROUTE_MAX,
@@ -267,7 +265,7 @@ static int hpcc_key_parse(void *entry, struct nlattr * const *attrs, bool del,
 			  struct netlink_ext_ack *extack)
 {
 	struct hpcc_key *key = entry;
-	int err = hpcc_prefix_parse(&key->prefix, &key->len, attrs, extack);
+	int err = hpcc_prefix_parse(&key->prefix, attrs, extack);
 
 	if (err || del)
 		return err;
@@ -288,7 +286,7 @@ static int hpcc_key_put(struct sk_buff *skb, const void *entry)
 {
 	const struct hpcc_key *key = entry;
 
-	return hpcc_prefix_put(skb, &key->prefix, key->len) ?:
+	return hpcc_prefix_put(skb, &key->prefix) ?:
 	       (key->two ? nla_put_flag(skb, HPCC_A_KEY_HAS_ACCEPT) : 0) ?:
 	       (key->required ? nla_put_flag(skb, HPCC_A_KEY_REQUIRE) : 0);
 }
@@ -297,7 +295,7 @@ static const struct hpcc_table_type hpcc_keys = {
 	.id		= HPCC_TABLE_KEYS,
 	.max		= HPCC_KEYS_MAX,
 	.size		= sizeof(struct hpcc_key),
-	.key_size	= offsetofend(struct hpcc_key, len),
+	.key_size	= sizeof(struct hpcc_prefix),
 	.nest		= HPCC_A_TABLE_KEY,
 	.key_max	= HPCC_A_KEY_LEN,
 	.attr_max	= HPCC_A_KEY_MAX,
@@ -522,8 +520,7 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 /* A dump keeps the start of the last entry of a part in args[1] and later. */
 #define HPCC_DUMP_KEPT	((HPCC_NL_HELD - 1) * sizeof(long))
 static_assert(sizeof(struct hpcc_known_link) <= HPCC_DUMP_KEPT);
-static_assert(offsetofend(struct hpcc_route, len) <= HPCC_DUMP_KEPT);
-static_assert(offsetofend(struct hpcc_key, len) <= HPCC_DUMP_KEPT);
+static_assert(sizeof(struct hpcc_prefix) <= HPCC_DUMP_KEPT);
 
 /**
  * hpcc_nl_dump_table() - handle HPCC_CMD_LINK_GET and those of other tables
