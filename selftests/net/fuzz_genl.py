@@ -122,13 +122,16 @@ def test_flows():
 
 
 class Tables:
-    """The two tables of a namespace, and their expected content."""
+    """The tables of a namespace, and their expected content."""
 
-    VALUES = {"link": {"rate": (1000, 10**13), "unit": (1, 65535)}, "route": {"where": (0, 1), "carrier": (0, 4)}}
+    # Limits of the values, and of the lengths of keys.
+    VALUES = {"link": {"rate": (1000, 10**13), "unit": (1, 65535)}, "route": {"where": (0, 1), "carrier": (0, 4)},
+              "key": {"send": (16, 16), "accept": (16, 16), "require": (1, 1)}}
+    NEEDED = "node", "port", "prefix", "len", "rate", "send"
 
     def __init__(self, rng):
         self.rng, self.ns = rng, Netns()
-        self.want = {"link": {}, "route": {}}
+        self.want = {table: {} for table in self.VALUES}
 
     def key(self, table):
         """Return a random key, in most cases from a small set."""
@@ -141,16 +144,26 @@ class Tables:
         """Return an entry, and whether it is valid."""
         entry, right = self.key(table), True
         for name, (low, high) in self.VALUES[table].items() if values else ():
-            if name != "rate" and self.rng.random() < 0.4:
+            if name not in self.NEEDED and self.rng.random() < 0.4:
                 continue
             entry[name] = self.rng.choice((low, high, self.rng.randint(low, high)) if self.rng.random() < 0.97 else
                                           (low - 1 & 0xffffffff, high + 1 & 0xffffffff, 1 << 31))
-            right &= low <= entry[name] <= high
+            right &= name == "require" or low <= entry[name] <= high
+            if table == "key":
+                entry[name] = name == "require" or self.rng.randbytes(min(entry[name], 20))
         if self.rng.random() < 0.03:
             name = self.rng.choice(list(entry))
-            right &= name in ("unit", "where", "carrier")
+            right &= name not in self.NEEDED
             del entry[name]
         return entry, right
+
+    @staticmethod
+    def shown(table, entry):
+        """Return an entry as answers show it: without keys."""
+        if table == "key":
+            return {name.replace("accept", "has-accept"): value if name in ("prefix", "len") else True
+                    for name, value in entry.items() if name != "send"}
+        return ({"unit": 1} if table == "link" else {}) | entry
 
     @staticmethod
     def name(entry):
@@ -159,7 +172,7 @@ class Tables:
 
     def step(self, turn):
         """Send a request. The kernel accepts a valid request; any other request changes nothing."""
-        table, how = self.rng.choice(("link", "route")), self.rng.choice(("set", "set", "del"))
+        table, how = self.rng.choice(list(self.want)), self.rng.choice(("set", "set", "del"))
         made = [self.entry(table, how == "set") for _ in range(self.rng.randrange(5))]
         entries, replace = [entry for entry, _ in made], self.rng.random() < 0.2
         after = {} if replace else dict(self.want[table])
@@ -167,7 +180,7 @@ class Tables:
             len({self.name(entry) for entry in entries}) == len(entries)
         for entry in entries:
             if how == "set":
-                after[self.name(entry)] = ({"unit": 1} if table == "link" else {}) | entry
+                after[self.name(entry)] = self.shown(table, entry)
             else:
                 right &= after.pop(self.name(entry), None) is not None
         family = self.ns.hpcc()
@@ -184,7 +197,7 @@ class Tables:
             expect(f"seed {SEED}, {turn}: {table}-{how} {entries} accepted", taken, right)
             self.want[table] = after if right else self.want[table]
         answered = [one for part in family.dump(f"{table}-get") for one in part[table]]
-        for one in answered if table == "route" else ():
+        for one in answered if table != "link" else ():
             one["prefix"] = addresses(one["prefix"])
         if right is None:           # the random bytes may be a valid attribute
             self.want[table] = {self.name(one): one for one in answered}
