@@ -12,8 +12,8 @@ import time
 from lib.box import BoxPath, expect_half, nothing, send_until
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.packet import (CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, Telemetry, data_segments,
-                        option, record, syn_option)
+from lib.packet import (CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, REPORT, Telemetry, data_segments,
+                        option, qlen_value, record, syn_option)
 from lib.path import MBPS, dropped
 from lib.peer import SCALE, T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, measured, qlen_code, rounds
 from lib.tcp import goodput_mbps, send_for, set_cc
@@ -223,6 +223,53 @@ def test_lies_of_a_busy_link():
     for every in 15, 40:
         _, arrived = overload(f"2 of {every}", Liar(shortly(every), port=5001), "150kb", 10, 5)
         expect_in("share", arrived[0] / sum(arrived), 0, 0.75)
+
+
+def slowly(part):
+    """Return a lie: tx advances by only a part of its true advance."""
+    true, told = [None], [0]
+
+    def lie(records):
+        for rec in records:
+            told[0] += 0 if true[0] is None else (rec["tx"] - true[0]) % COUNTER * part
+            true[0] = rec["tx"]
+            rec["tx"] = int(told[0]) % COUNTER
+    return lie
+
+
+class Alone(Liar):
+    """A liar that reports N = 1, the number of flows that share the link."""
+
+    def echo(self, opt):
+        return opt[:4] + struct.pack("!Q", 2 << 60 | 1) if opt[2] >> 5 == REPORT else opt
+
+
+# Lies for more than the fair share: name, function that returns a lie (None: Alone), and the maximum of the share.
+GREEDY = (
+    ("honest", lambda: lambda records: None, 1.2),
+    ("no record", lambda: lambda records: bytes(8), 3.9),
+    ("the first record again", lambda: replay(lambda n: 0), 3.9),
+    ("any record again", lambda: replay(random.Random(2).randrange), 1.6),
+    ("half of qlen", lambda: each(qlen=lambda code: qlen_code(qlen_value(code) // 2)), 1.5),
+    ("always no queue", lambda: each(qlen=0), 1.9),
+    ("a quarter of tx", lambda: slowly(0.25), 3.5),
+    ("always no load", lambda: each(qlen=0, tx=5), 3.5),
+    ("N is 1", None, 2.4))
+
+
+def test_greedy_lies():
+    """One of four receivers behind a port lies, and gets more than its fair share, up to these limits."""
+    need_virtual_time()
+    for name, lie, most in GREEDY[::4 if watched() else 1]:
+        for how in "", "marking ldcp kmin 10kb kmax 30kb":
+            path = BoxPath(change=Liar(lie(), 5001) if lie else Alone(None, 5001), host_mbps=20, base_rtt_ns=10800000,
+                           n_flows=4 if lie else 0)
+            path.change(1, f"hpcc rate 20mbit delay 10ms limit 1mb {how}")
+            arrived = send_for(4, *[path.connect(port) for port in range(5001, 5005)])
+            share = 4 * arrived[0] / sum(arrived)
+            mode, = [flow["mode"] for flow in path.a.dump() if flow["rport"] == 5001]
+            print(f"# {name}, {how or 'no marking'}: {share:.2f} of the fair share, {mode}")
+            expect_in(f"{name}, {how}", share, 0.9, most)
 
 
 def sack(left, right):
