@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Signed feedback, as Documentation/protocol.rst describes it: SipHash, keys, and tags of options."""
 
+import socket
 import struct
 
 from .packet import ECHO, IDENTIFY_ECHO, KIND, REPORT
@@ -60,3 +61,15 @@ def signed(key, pos, tsval, *options, count=0, wrong=0):
     last[3] |= count
     options = b"".join([*options[:-1], last])
     return options + struct.pack("!I", int.from_bytes(tag(key, pos, tsval, options), "big") ^ wrong)
+
+
+def entry(send, accept=None, require=False, prefix="0.0.0.0", length=0):
+    """Return an entry of the table of keys."""
+    family = socket.AF_INET6 if ":" in prefix else socket.AF_INET
+    return {"prefix": socket.inet_pton(family, prefix), "len": length, "send": send} | \
+        ({"accept": accept} if accept else {}) | ({"require": True} if require else {})
+
+
+def set_keys(ns, send, accept=None, require=False):
+    """Set the same keys for all peers."""
+    ns.hpcc().set("key-set", replace=True, key=[entry(send, accept, require), entry(send, accept, require, "::")])

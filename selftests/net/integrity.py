@@ -4,7 +4,6 @@
 
 import errno
 import random
-import socket
 import struct
 import time
 
@@ -16,24 +15,12 @@ from lib.packet import (ACK, CAP_PROBES, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, E
                         identity, option, record, syn_option)
 from lib.path import MBPS, Path, carrier_path
 from lib.peer import SCALE, Flow, Link, Peer
-from lib.sign import CAP_SIGNED, TAG_LEN, connection_key, is_feedback, signed, tag
+from lib.sign import CAP_SIGNED, TAG_LEN, connection_key, entry, is_feedback, set_keys, signed, tag
 from lib.tcp import pattern, set_cc, transfer
 
 OLD, NEW, WRONG = (bytes([first]) + bytes(range(15)) for first in (1, 2, 3))
 CAPS = CAP_TELEMETRY | CAP_QUIET | CAP_SIGNED
 TAGS = ("unsigned_ignored", "wrong_tag_ignored", "replayed_ignored")
-
-
-def entry(send, accept=None, require=False, prefix="0.0.0.0", length=0):
-    """Return an entry of the table of keys."""
-    family = socket.AF_INET6 if ":" in prefix else socket.AF_INET
-    return {"prefix": socket.inet_pton(family, prefix), "len": length, "send": send} | \
-        ({"accept": accept} if accept else {}) | ({"require": True} if require else {})
-
-
-def set_keys(ns, send, accept=None, require=False):
-    """Set the same keys for all peers."""
-    ns.hpcc().set("key-set", replace=True, key=[entry(send, accept, require), entry(send, accept, require, "::")])
 
 
 def get_keys(ns):
@@ -415,6 +402,24 @@ def test_forged():
     expect("forged", (tags(flow.ns, before), flow.ns.flow()["W"], flow.received()), ({"wrong_tag_ignored": 20000}, W, got))
 
 
+def test_limit():
+    """After 16 wrong tags no tag counts until a second after the first of them, or until the keys change."""
+    flow = Signed()
+    link = flow.started()
+    got = flow.received()
+    for wrong, wait, want in ((15, None, 1), (1, None, 1), (0, lambda: time.sleep(1.1), 2), (17, None, 2),
+                              (0, lambda: set_keys(flow.ns, OLD), 3)):
+        for _ in range(wrong):
+            flow.echo(link, wrong=1)
+        if wait:
+            wait()
+        flow.run()
+        flow.echo(link.step(9000, 0.8))
+        expect(f"{wrong} more wrong tags: received", flow.received() - got, want)
+    # Two right tags arrived while the flow verified none.
+    expect("ignored", tags(flow.ns), {"wrong_tag_ignored": 33 + 2})
+
+
 def test_two_keys():
     """Both keys verify, and only the first one signs."""
     flow = Signed(keys=(OLD, NEW))
@@ -469,7 +474,7 @@ def test_roll_over():
 
 
 def test_missed_roll_over():
-    """With different keys all feedback is ignored, and the sender runs classic with the reason; equal keys end that."""
+    """With different keys feedback is ignored, and the sender runs classic with the reason. Equal keys end that."""
     path = Path(host_mbps=MBPS)
     set_keys(path.a, OLD)
     set_keys(path.b, WRONG)
@@ -480,6 +485,7 @@ def test_missed_roll_over():
     expect_in("wrong tags", tags(path.a)["wrong_tag_ignored"], 1, 100000)
     expect("believed", path.a.dump()[0]["received"], 0)
     set_keys(path.b, OLD)
+    time.sleep(1)           # after 16 wrong tags, see test_limit()
     transfer((*ends, pattern(2000000)))
     expect("mode with equal keys", state(path.a)[0], "telemetry")
 

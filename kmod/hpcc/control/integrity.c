@@ -23,9 +23,14 @@
 #include "netns/keys.h"
 #include "netns/net.h"
 
+/* Wrong tags of a flow within a second, after which its tags are no longer verified until this
+ * second is over.
+ */
+#define HPCC_WRONG_TAGS		16
+
 /* State of a flow. */
 struct hpcc_integrity {
-	spinlock_t lock;		/* covers @keys_id to @sent */
+	spinlock_t lock;		/* covers @keys_id to @wrong_at */
 	u32 keys_id;			/* number of the table from which the keys were derived */
 	siphash_key_t send;
 	siphash_key_t accept[2];
@@ -35,6 +40,8 @@ struct hpcc_integrity {
 	struct hpcc_moment last;	/* newest feedback that was accepted */
 	u32 first;			/* TSval of the oldest with the position of @last */
 	struct hpcc_moment sent;	/* last feedback that was sent */
+	u32 wrong;			/* number of wrong tags since @wrong_at */
+	u32 wrong_at;			/* when the first one arrived, jiffies */
 	u32 isn;			/* our initial sequence number; constant, as what follows */
 	u32 irs;			/* initial sequence number of the peer */
 	bool active;			/* we sent the SYN */
@@ -73,6 +80,7 @@ static void hpcc_follow_keys(struct hpcc_integrity *own, const struct sock *sk)
 	if (likely(!table || table->id == own->keys_id))
 		return;
 	own->keys_id = table->id;
+	own->wrong = 0;
 	key = hpcc_key_of(table, sk);
 	if (!key)
 		return;
@@ -98,10 +106,8 @@ static struct hpcc_integrity *hpcc_integrity_begin(const struct sock *sk, bool a
 	if (!hpcc_integrity_caps(sk) || !try_module_get(THIS_MODULE))
 		return NULL;
 	own = hpcc_flow_zalloc(sk, sizeof(*own));
-	if (!own) {
-		module_put(THIS_MODULE);
-		return NULL;
-	}
+	if (!own)
+		goto put;
 	spin_lock_init(&own->lock);
 	own->active = active;
 	own->isn = tp->snd_una - (u32)hpcc_acked(own, tp) - 1;
@@ -121,6 +127,7 @@ static struct hpcc_integrity *hpcc_integrity_begin(const struct sock *sk, bool a
 	if (own->keyed)
 		return own;
 	kfree(own);
+put:
 	module_put(THIS_MODULE);
 	return NULL;
 }
@@ -131,18 +138,15 @@ static bool hpcc_integrity_moment(struct hpcc_flow *flow, const struct hpcc_segm
 	const struct tcphdr *th = hpcc_segment_th(seg);
 	struct hpcc_integrity *own = flow->integrity;
 	u64 received = hpcc_peek(tcp_sk(flow->sk)->bytes_received);
-	bool full = false;
 
 	m->pos = received + (s32)(ntohl(th->ack_seq) - own->irs - 1 - (u32)received);
 	m->tsval = hpcc_tsval((const u8 *)(th + 1), seg->thlen - sizeof(*th));
 	m->count = 0;
 	spin_lock_bh(&own->lock);
-	if (m->pos == own->sent.pos && m->tsval == own->sent.tsval) {
+	if (m->pos == own->sent.pos && m->tsval == own->sent.tsval)
 		m->count = own->sent.count + 1;
-		full = m->count == HPCC_TAG_COUNTS;
-	}
 	spin_unlock_bh(&own->lock);
-	return !full;
+	return m->count < HPCC_TAG_COUNTS;
 }
 
 static void hpcc_integrity_sign(struct hpcc_flow *flow, const struct hpcc_moment *m, u8 *p, u32 len)
@@ -178,6 +182,22 @@ static int hpcc_integrity_order(struct hpcc_integrity *own, const struct hpcc_mo
 	return order;
 }
 
+/* Whether a tag is right. A forger's tries are limited, so it may not be verified. */
+static bool hpcc_integrity_verify(struct hpcc_integrity *own, const struct hpcc_signed *s, u32 want)
+{
+	lockdep_assert_held(&own->lock);
+	if (own->wrong && tcp_jiffies32 - own->wrong_at >= HZ)
+		own->wrong = 0;
+	if (own->wrong == HPCC_WRONG_TAGS)
+		return false;
+	if (hpcc_signed_tag(s, &own->accept[0]) == want ||
+	    (own->two && hpcc_signed_tag(s, &own->accept[1]) == want))
+		return true;
+	if (!own->wrong++)
+		own->wrong_at = tcp_jiffies32;
+	return false;
+}
+
 /* Judge all feedback of a segment, from @at on. Return: 0 if it counts; or bits of hpcc_seen. */
 static u32 hpcc_integrity_judge(struct hpcc_flow *flow, const struct hpcc_arrival *in, u32 at)
 {
@@ -194,12 +214,9 @@ static u32 hpcc_integrity_judge(struct hpcc_flow *flow, const struct hpcc_arriva
 	hpcc_signed_begin(&s, &m);
 	tag = hpcc_signed_collect(&s, in->opts, in->optlen, at, flow->kind, &m.count);
 	if (tag >= 0) {
-		u32 want = get_unaligned_be32(in->opts + tag);
-
 		spin_lock_bh(&own->lock);
 		hpcc_follow_keys(own, flow->sk);
-		good = hpcc_signed_tag(&s, &own->accept[0]) == want ||
-		       (own->two && hpcc_signed_tag(&s, &own->accept[1]) == want);
+		good = hpcc_integrity_verify(own, &s, get_unaligned_be32(in->opts + tag));
 		if (good)
 			order = hpcc_integrity_order(own, &m);
 		spin_unlock_bh(&own->lock);
