@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests"))
 # pylint: disable=wrong-import-position
 from lib.kernel import module_file, modules, need, users  # noqa: E402
 from lib.net import Netns  # noqa: E402
+from lib.sign import set_keys  # noqa: E402
 from lib.tcp import set_cc  # noqa: E402
 
 CHUNK = 1 << 20
@@ -53,12 +54,14 @@ BASE_RTT = {"net.hpcc.base_rtt_ns": 1000000, "net.hpcc.host_mbps": 100000}
 SHORT_RTT = {"net.hpcc.base_rtt_ns": 50000, "net.hpcc.host_mbps": 10000}
 LDCP_RTT = {"net.ldcp.base_rtt_ns": 1000000, "net.ldcp.host_mbps": 100000}
 
+KEY = bytes(range(16))
+
 # A qdisc that puts all packets into its first band; the qdisc of that band follows.
 PRIO = "prio bands 2 priomap" + 16 * " 0" + "; "
 
 # cut: where GSO packets are split into segments: at the hosts ("host"), at the ports behind the
-# qdisc ("port"), or only in the qdisc (None).
-Variant = collections.namedtuple("Variant", "cc qdisc cut sysctls")
+# qdisc ("port"), or only in the qdisc (None). key: both hosts sign feedback with it.
+Variant = collections.namedtuple("Variant", "cc qdisc cut sysctls key", defaults=(None,))
 VARIANTS = {
     "cubic, fq_codel": Variant("cubic", "fq_codel", None, {}),
     "cubic, fq_codel, split": Variant("cubic", "fq_codel", "port", {}),
@@ -66,6 +69,7 @@ VARIANTS = {
     "cubic, sch_hpcc": Variant("cubic", "hpcc limit 10mb", None, {}),
     "hpcc, T 1 ms": Variant("hpcc", FAST, None, BASE_RTT),
     "hpcc, T 50 us": Variant("hpcc", "hpcc limit 10mb", None, SHORT_RTT),
+    "hpcc, T 50 us, signed": Variant("hpcc", "hpcc limit 10mb", None, SHORT_RTT, KEY),
     "hpcc, T 1 ms, where 1": Variant("hpcc", FAST, None,
                                      BASE_RTT | {"net.hpcc.where": 1, "net.ipv4.tcp_ecn": 1}),
     "ldcp, T 1 ms": Variant("ldcp", FAST + " marking ldcp", None, LDCP_RTT),
@@ -132,9 +136,13 @@ class Hosts:
         self.before = {}
 
     def use(self, variant):
-        """Replace the qdisc of the ports, and set sysctls; reset those of the previous variant."""
-        _, qdisc, cut, sysctls = variant
+        """Replace the qdisc of the ports, and set keys and sysctls; reset those of the previous variant."""
+        _, qdisc, cut, sysctls, key = variant
         for host in (self.h1, self.h2):
+            if key:
+                set_keys(host, key)
+            elif variant.cc == "hpcc":
+                host.hpcc().set("key-set", replace=True)
             host.run("ethtool", "-K", "eth0", *(("tso", "off", "gso", "off") if cut == "host"
                                                 else ("tso", "on", "gso", "on")))
         for ns, dev in self.ports:
@@ -413,8 +421,8 @@ def shaped(args):
     # W_init and W_ai depend on the rate of the host, and a veth reports 10 Gb/s.
     variants = [Variant(cc, f"hpcc rate {args.rate}mbit delay {args.delay} limit 1mb", None,
                         {"net.hpcc.base_rtt_ns": args.base_rtt_ns,
-                         "net.hpcc.n_flows": flows, "net.hpcc.host_mbps": args.rate})
-                for cc in ("hpcc", "cubic")]
+                         "net.hpcc.n_flows": flows, "net.hpcc.host_mbps": args.rate}, key)
+                for cc, key in (("hpcc", None), ("hpcc", KEY), ("cubic", None))]
     counter = make_counter(hosts, variants, args)
     for variant in variants:
         found, (before, after) = sample(hosts, variant, flows, args, counter)
@@ -423,7 +431,7 @@ def shaped(args):
                   for value, packets in histogram(after).items()}
         sent, drops, seconds = (after[name] - before[name]
                                 for name in ("tx_bytes", "drop_limit", "t"))
-        say(event="shaped", cc=variant.cc, rate=args.rate, drops=drops,
+        say(event="shaped", cc=variant.cc + (", signed" if variant.key else ""), rate=args.rate, drops=drops,
             utilization=sent / seconds / after["bandwidth"],
             p50=percentile(counts, 0.5), p99=percentile(counts, 0.99), **found)
 
