@@ -17,7 +17,6 @@
 #include <hpcc/compat.h>
 
 #include "device.h"
-#include "setup.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
 /* True while existing namespaces are set up. A namespace created at this time may also use its work
@@ -36,8 +35,6 @@ struct hpcc_devices {
 	struct net		*net;		/* exists longer than this structure */
 	bool			registered;	/* of @notifier; read after @work ended */
 };
-
-static struct hpcc_setup hpcc_device_setup;
 
 static struct xarray *hpcc_speeds(const struct net *net)
 {
@@ -205,20 +202,9 @@ static void hpcc_device_down(void)
 	unregister_pernet_subsys(&hpcc_device_net_ops);
 }
 
-static struct hpcc_setup hpcc_device_setup = {
+/* Tracks device speeds; existing devices follow when RTNL is free. */
+struct hpcc_setup hpcc_device_setup = {
 	.name	= "hpcc_common",
 	.up	= hpcc_device_up,
 	.down	= hpcc_device_down,
 };
-
-/* Start to track device speeds; existing devices follow when RTNL is free. */
-void __init hpcc_device_init(void)
-{
-	hpcc_setup_begin(&hpcc_device_setup);
-}
-
-/* Stop tracking device speeds. */
-void hpcc_device_exit(void)
-{
-	hpcc_setup_end(&hpcc_device_setup);
-}

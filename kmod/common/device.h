@@ -6,10 +6,12 @@
 #include <linux/time64.h>
 #include <net/sock.h>
 
+#include "setup.h"
+
 #define HPCC_DEFAULT_MBPS	10000	/* if the speed of a device is unknown */
 
-void hpcc_device_init(void);
-void hpcc_device_exit(void);
+extern struct hpcc_setup hpcc_device_setup;
+
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
 
 /* A measured T is clamped to this range, for which the algorithms are designed. */

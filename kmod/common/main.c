@@ -3,22 +3,20 @@
 #include <linux/module.h>
 
 #include "device.h"
-#include "setup.h"
 
 static int __init hpcc_common_init(void)
 {
-	int err = hpcc_setup_init();
-
-	if (err)
-		return err;
-	hpcc_device_init();
+	hpcc_setup_wq = alloc_ordered_workqueue("hpcc_setup", 0);
+	if (!hpcc_setup_wq)
+		return -ENOMEM;
+	hpcc_setup_begin(&hpcc_device_setup);
 	return 0;
 }
 
 static void __exit hpcc_common_exit(void)
 {
-	hpcc_device_exit();
-	hpcc_setup_exit();
+	hpcc_setup_end(&hpcc_device_setup);
+	destroy_workqueue(hpcc_setup_wq);
 }
 
 module_init(hpcc_common_init);

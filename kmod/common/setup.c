@@ -32,7 +32,7 @@
 
 #define HPCC_SETUP_LONGEST	(60 * HZ)
 
-static struct workqueue_struct *hpcc_setup_wq;
+struct workqueue_struct *hpcc_setup_wq;
 
 static void hpcc_setup_work(struct work_struct *work)
 {
@@ -98,16 +98,3 @@ void hpcc_setup_end(struct hpcc_setup *setup)
 		setup->down();
 }
 EXPORT_SYMBOL_GPL(hpcc_setup_end);
-
-/* Create the workqueue. Return: 0 or -ENOMEM. */
-int __init hpcc_setup_init(void)
-{
-	hpcc_setup_wq = alloc_ordered_workqueue("hpcc_setup", 0);
-	return hpcc_setup_wq ? 0 : -ENOMEM;
-}
-
-/* Destroy the workqueue. */
-void hpcc_setup_exit(void)
-{
-	destroy_workqueue(hpcc_setup_wq);
-}

@@ -17,8 +17,8 @@ struct hpcc_setup {
 	bool			has_failed;	/* @up has failed before; @work only */
 };
 
-int hpcc_setup_init(void);
-void hpcc_setup_exit(void);
+extern struct workqueue_struct *hpcc_setup_wq;
+
 void hpcc_setup_begin(struct hpcc_setup *setup);
 void hpcc_setup_wait(struct hpcc_setup *setup);
 void hpcc_setup_end(struct hpcc_setup *setup);

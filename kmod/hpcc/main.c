@@ -16,7 +16,6 @@
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
-#include <linux/netfilter_ipv6.h>
 
 #include "carrier/carrier.h"
 #include "common/setup.h"
@@ -28,38 +27,32 @@
 #include "netns/net.h"
 #include "netns/table.h"
 #include "observe/netlink.h"
-#include "observe/proc.h"
 #include "telemetry/identify.h"
-
-unsigned int hpcc_net_id __read_mostly;
-EXPORT_SYMBOL_GPL(hpcc_net_id);
 
 /* LOCAL_OUT: the segment is as TCP built it. LOCAL_IN: the segment is as TCP will receive it. */
 static const struct nf_hook_ops hpcc_hooks[] = {
 	{
 		.hook		= hpcc_local_out,
-		.pf		= NFPROTO_IPV4,
+		.pf		= NFPROTO_INET,
 		.hooknum	= NF_INET_LOCAL_OUT,
 		.priority	= NF_IP_PRI_FIRST,
 	},
 	{
 		.hook		= hpcc_local_in,
-		.pf		= NFPROTO_IPV4,
+		.pf		= NFPROTO_INET,
 		.hooknum	= NF_INET_LOCAL_IN,
 		.priority	= NF_IP_PRI_LAST,
 	},
-	{
-		.hook		= hpcc_local_out,
-		.pf		= NFPROTO_IPV6,
-		.hooknum	= NF_INET_LOCAL_OUT,
-		.priority	= NF_IP6_PRI_FIRST,
-	},
-	{
-		.hook		= hpcc_local_in,
-		.pf		= NFPROTO_IPV6,
-		.hooknum	= NF_INET_LOCAL_IN,
-		.priority	= NF_IP6_PRI_LAST,
-	},
+};
+
+static const struct hpcc_netns_desc hpcc_netns = {
+	.name		= "hpcc",
+	.path		= "net/hpcc",
+	.id		= &hpcc_net_id,
+	.sysctls	= hpcc_sysctl_descs,
+	.counters	= hpcc_counter_names,
+	.hooks		= hpcc_hooks,
+	.nr_hooks	= ARRAY_SIZE(hpcc_hooks),
 };
 
 /* No request can change the tables of a namespace that exits. Free them a grace period after they
@@ -89,47 +82,24 @@ static int __net_init __cold hpcc_net_init(struct net *net)
 
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	hpcc_paths_init(hn);
-	err = hpcc_counters_init(&hn->counters);
+	err = hpcc_netns_init(net, &hpcc_netns);
 	if (err)
-		return err;
-	err = hpcc_sysctl_register(net);
-	if (err)
-		goto err_counters;
-	err = hpcc_proc_register(net);
-	if (err)
-		goto err_sysctl;
-	err = nf_register_net_hooks(net, hpcc_hooks, ARRAY_SIZE(hpcc_hooks));
-	if (err)
-		goto err_proc;
-	return 0;
-
-err_proc:
-	hpcc_proc_unregister(net);
-err_sysctl:
-	hpcc_sysctl_unregister(net);
-err_counters:
-	/* Some of the hooks may have run already. */
-	synchronize_rcu();
-	kfree(rcu_access_pointer(hn->agreements));
-	hpcc_counters_retire(&hn->counters);
-	hpcc_counters_free(&hn->counters);
+		kfree(rcu_access_pointer(hn->agreements));
 	return err;
 }
 
-/* The core waits for an RCU grace period before hpcc_net_exit(), so no hook is running then. */
 static void __net_exit hpcc_net_pre_exit(struct net *net)
 {
-	nf_unregister_net_hooks(net, hpcc_hooks, ARRAY_SIZE(hpcc_hooks));
+	hpcc_netns_pre_exit(net, &hpcc_netns);
 }
 
 static void __net_exit hpcc_net_exit(struct net *net)
 {
-	hpcc_proc_unregister(net);
-	hpcc_sysctl_unregister(net);
+	hpcc_netns_exit(net, &hpcc_netns);
 	hpcc_paths_exit(hpcc_pernet(net));
 }
 
-/* Kernel sockets may still count events and write notes, see struct hpcc_counters. The core frees
+/* Kernel sockets may still count events and write notes, see struct hpcc_netns. The core frees
  * struct hpcc_net after all exit handlers. No hook runs any more that could allocate a table.
  */
 static void __net_exit __cold hpcc_net_exit_batch(struct list_head *nets)
@@ -139,14 +109,13 @@ static void __net_exit __cold hpcc_net_exit_batch(struct list_head *nets)
 
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
-		hpcc_counters_retire(&hn->counters);
 		hn->retired_agreements = rcu_replace_pointer(hn->agreements, NULL, true);
 		hpcc_tables_retire(hn);
 	}
-	synchronize_rcu();
+	/* Waits for an RCU grace period. */
+	hpcc_netns_exit_batch(nets, &hpcc_netns);
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
-		hpcc_counters_free(&hn->counters);
 		kfree(hn->retired_agreements);
 		hpcc_tables_free(hn);
 	}
@@ -193,6 +162,7 @@ static int __init hpcc_init(void)
 
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
+	BUILD_BUG_ON(offsetof(struct hpcc_net, ns));
 
 	hpcc_agreement_init();
 	hpcc_cc_init(hpcc_get_info);

@@ -9,13 +9,12 @@
 #include <net/tcp.h>
 #include <hpcc/law/ldcp.h>
 
-#include "../common/counters.h"
 #include "../common/device.h"
+#include "../common/netns.h"
 #include "../common/pace.h"
 #include "../common/peek.h"
 #include "../common/setup.h"
 #include "../common/tlp.h"
-#include "../common/sysctl.h"
 
 /* Counters in /proc/net/ldcp. */
 enum ldcp_counter {
@@ -39,9 +38,8 @@ struct ldcp_sysctls {
 };
 
 struct ldcp_net {
+	struct hpcc_netns ns;
 	struct ldcp_sysctls sysctls;
-	struct hpcc_sysctl_dir sysctl_dir;
-	struct hpcc_counters counters;
 };
 
 extern struct hpcc_setup ldcp_setup;
@@ -61,7 +59,7 @@ static inline struct ldcp_net *ldcp_pernet(const struct net *net)
 static inline void ldcp_count(const struct sock *sk, enum ldcp_counter what, u32 n)
 {
 	rcu_read_lock();
-	hpcc_counters_add(&ldcp_pernet(sock_net(sk))->counters, what, n);
+	hpcc_counter_add(&ldcp_pernet(sock_net(sk))->ns, what, n);
 	rcu_read_unlock();
 }
 

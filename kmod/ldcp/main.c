@@ -5,15 +5,12 @@
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
-#include <linux/netfilter_ipv6.h>
-#include <linux/proc_fs.h>
-#include <linux/seq_file_net.h>
 
 #include "conn.h"
 
 unsigned int ldcp_net_id __read_mostly;
 
-#define LDCP_SYSCTL(field) .offset = offsetof(struct ldcp_sysctls, field)
+#define LDCP_SYSCTL(field) .offset = offsetof(struct ldcp_net, sysctls.field)
 
 /* A connection reads the parameters when it is established. */
 static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
@@ -41,90 +38,51 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, .zero = true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", LDCP_SYSCTL(burst_segs), 4, 1, 64 },
+	{}
 };
 
-static const char * const ldcp_counter_names[__LDCP_C_MAX] = {
+static const char * const ldcp_counter_names[] = {
 #define COUNTER(id, name, meaning)	#name
 #include "ldcp_counters.h"
+	NULL
 };
 
 /* This hook runs first: the segment is as TCP created it. */
-static const struct nf_hook_ops ldcp_hooks[] = {
-	{
-		.hook		= ldcp_local_out,
-		.pf		= NFPROTO_IPV4,
-		.hooknum	= NF_INET_LOCAL_OUT,
-		.priority	= NF_IP_PRI_FIRST,
-	},
-	{
-		.hook		= ldcp_local_out,
-		.pf		= NFPROTO_IPV6,
-		.hooknum	= NF_INET_LOCAL_OUT,
-		.priority	= NF_IP6_PRI_FIRST,
-	},
+static const struct nf_hook_ops ldcp_hook = {
+	.hook		= ldcp_local_out,
+	.pf		= NFPROTO_INET,
+	.hooknum	= NF_INET_LOCAL_OUT,
+	.priority	= NF_IP_PRI_FIRST,
 };
 
-static int ldcp_counters_show(struct seq_file *seq, void *v)
-{
-	const struct ldcp_net *ln = ldcp_pernet(seq_file_single_net(seq));
-
-	hpcc_counters_print(seq, ldcp_counter_names, __LDCP_C_MAX, &ln->counters);
-	return 0;
-}
+static const struct hpcc_netns_desc ldcp_netns = {
+	.name		= "ldcp",
+	.path		= "net/ldcp",
+	.id		= &ldcp_net_id,
+	.sysctls	= ldcp_sysctl_descs,
+	.counters	= ldcp_counter_names,
+	.hooks		= &ldcp_hook,
+	.nr_hooks	= 1,
+};
 
 static int __net_init ldcp_net_init(struct net *net)
 {
-	struct ldcp_net *ln = ldcp_pernet(net);
-	int err;
-
-	err = hpcc_counters_init(&ln->counters);
-	if (err)
-		return err;
-	err = hpcc_sysctl_dir_register(&ln->sysctl_dir, net, "net/ldcp", ldcp_sysctl_descs,
-				       ARRAY_SIZE(ldcp_sysctl_descs), &ln->sysctls);
-	if (err)
-		goto err_counters;
-	err = -ENOMEM;
-	if (!proc_create_net_single("ldcp", 0444, net->proc_net, ldcp_counters_show, NULL))
-		goto err_sysctl_dir;
-	err = nf_register_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
-	if (err)
-		goto err_proc;
-	return 0;
-
-err_proc:
-	remove_proc_entry("ldcp", net->proc_net);
-err_sysctl_dir:
-	hpcc_sysctl_dir_unregister(&ln->sysctl_dir);
-err_counters:
-	hpcc_counters_retire(&ln->counters);
-	hpcc_counters_free(&ln->counters);
-	return err;
+	return hpcc_netns_init(net, &ldcp_netns);
 }
 
-/* The core waits for an RCU grace period before ldcp_net_exit(), so no hook is running then. */
 static void __net_exit ldcp_net_pre_exit(struct net *net)
 {
-	nf_unregister_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
+	hpcc_netns_pre_exit(net, &ldcp_netns);
 }
 
 static void __net_exit ldcp_net_exit(struct net *net)
 {
-	struct ldcp_net *ln = ldcp_pernet(net);
-
-	remove_proc_entry("ldcp", net->proc_net);
-	hpcc_sysctl_dir_unregister(&ln->sysctl_dir);
+	hpcc_netns_exit(net, &ldcp_netns);
 }
 
 static void __net_exit ldcp_net_exit_batch(struct list_head *nets)
 {
-	struct net *net;
-
-	list_for_each_entry(net, nets, exit_list)
-		hpcc_counters_retire(&ldcp_pernet(net)->counters);
-	synchronize_rcu();
-	list_for_each_entry(net, nets, exit_list)
-		hpcc_counters_free(&ldcp_pernet(net)->counters);
+	hpcc_netns_exit_batch(nets, &ldcp_netns);
 }
 
 static struct pernet_operations ldcp_net_ops = {
@@ -158,6 +116,7 @@ static int __init ldcp_module_init(void)
 
 	BUILD_BUG_ON(sizeof(struct ldcp_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__LDCP_C_MAX > HPCC_COUNTERS_MAX);
+	BUILD_BUG_ON(offsetof(struct ldcp_net, ns));
 
 	ldcp_cc_init();
 	err = tcp_register_congestion_control(&ldcp_ops);

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/sysctl.c: each parameter of both modules: its limits, default, refused values, and owner."""
+"""kmod/common/netns.c: each parameter of both modules: its limits, default, refused values, and owner."""
 
 import errno
 import os

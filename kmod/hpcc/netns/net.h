@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* State of a network namespace: counters (info.c) and parameters (sysctl.c). */
+/* State of a network namespace: counters (net.c) and parameters (sysctl.c). */
 #ifndef _HPCC_NETNS_NET_H
 #define _HPCC_NETNS_NET_H
 
@@ -8,8 +8,7 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-#include "common/counters.h"
-#include "common/sysctl.h"
+#include "common/netns.h"
 
 enum hpcc_counter {
 #define COUNTER(id, name, meaning)	HPCC_C_##id
@@ -94,9 +93,8 @@ struct hpcc_sysctls {
 
 /* State of one network namespace. */
 struct hpcc_net {
+	struct hpcc_netns ns;	/* counters by enum hpcc_counter */
 	struct hpcc_sysctls sysctls;
-	struct hpcc_sysctl_dir sysctl_dir;	/* registration of @sysctls */
-	struct hpcc_counters counters;	/* by enum hpcc_counter */
 	struct xarray flows;	/* by number; written under the xarray's lock, read under RCU */
 	atomic_t nr_flows;	/* the memory of an ended flow is freed a grace period later */
 	struct mutex path_lock;		/* serializes requests for names, and table writers */
@@ -119,7 +117,8 @@ struct hpcc_net {
 /* Bit mask of loaded modules, for set_bit() and clear_bit(): see hpcc_module_load(). */
 extern unsigned long hpcc_modules_loaded;
 extern unsigned int hpcc_net_id;
-extern const char * const hpcc_counter_names[__HPCC_C_MAX];
+extern const char * const hpcc_counter_names[];
+extern const struct hpcc_sysctl_desc hpcc_sysctl_descs[];
 
 static inline struct hpcc_net *hpcc_pernet(const struct net *net)
 {
@@ -137,7 +136,7 @@ static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
 /* Count an event in the fast path. Context: RCU read side, like netfilter hooks. */
 static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 {
-	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, 1);
+	hpcc_counter_add(&hpcc_pernet_rcu(net)->ns, what, 1);
 }
 
 void hpcc_count_add(const struct net *net, enum hpcc_counter what, u32 n);
@@ -154,7 +153,5 @@ int hpcc_module_load(unsigned int id);
 int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack);
 int hpcc_where_load(unsigned int where);
 int hpcc_carriers_load_links(void);
-int hpcc_sysctl_register(struct net *net);
-void hpcc_sysctl_unregister(struct net *net);
 
 #endif /* _HPCC_NETNS_NET_H */

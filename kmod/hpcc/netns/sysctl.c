@@ -8,9 +8,9 @@
 #include "common/device.h"
 #include "netns/net.h"
 
-#define HPCC_SYSCTL(field) .offset = offsetof(struct hpcc_sysctls, field)
+#define HPCC_SYSCTL(field) .offset = offsetof(struct hpcc_net, sysctls.field)
 
-static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
+const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* draft-miao section 5: 95 % */
 	{ "eta_permille", HPCC_SYSCTL(peer.eta_permille), 950, 1, 1000 },
 	/* draft-miao section 5: 5; the authors' simulator: 0 */
@@ -53,19 +53,5 @@ static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, .zero = true },
 	{ "option_kind", HPCC_SYSCTL(option_kind), HPCC_OPT_KIND_DEFAULT, 253, 254 }, /* RFC 4727 */
 	{ "option_exid", HPCC_SYSCTL(option_exid), HPCC_OPT_EXID_DEFAULT, 0, 0xffff },
+	{}
 };
-
-/* Set the defaults and register the parameters. Return: 0 or a negative error. */
-int hpcc_sysctl_register(struct net *net)
-{
-	struct hpcc_net *hn = hpcc_pernet(net);
-
-	return hpcc_sysctl_dir_register(&hn->sysctl_dir, net, "net/hpcc", hpcc_sysctl_descs,
-					ARRAY_SIZE(hpcc_sysctl_descs), &hn->sysctls);
-}
-
-/* Unregister the parameters. */
-void hpcc_sysctl_unregister(struct net *net)
-{
-	hpcc_sysctl_dir_unregister(&hpcc_pernet(net)->sysctl_dir);
-}

@@ -1,38 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters in /proc/net/hpcc, and the output of ss and getsockopt(TCP_CC_INFO). */
-#include <linux/export.h>
-#include <linux/proc_fs.h>
-#include <linux/seq_file.h>
-#include <linux/seq_file_net.h>
-
+/* The output of ss and getsockopt(TCP_CC_INFO). */
 #include "common/info.h"
 #include "control/cc.h"
 #include "flow/flow.h"
 #include "netns/net.h"
-#include "observe/proc.h"
-
-const char * const hpcc_counter_names[__HPCC_C_MAX] = {
-#define COUNTER(id, name, meaning)	#name
-#include "netns/hpcc_counters.h"
-};
-EXPORT_SYMBOL_GPL(hpcc_counter_names);
-
-static int hpcc_counters_show(struct seq_file *seq, void *v)
-{
-	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
-
-	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX, &hn->counters);
-	return 0;
-}
-
-/* R = W/T in bytes/s. Without the socket lock W and T may belong to two consecutive ACKs. */
-u64 __cold hpcc_peek_rate(const struct hpcc_flow *flow)
-{
-	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
-	const struct hpcc_algo algo = { .W_q16 = hpcc_peek(flow->algo.W_q16) };
-
-	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
-}
+#include "observe/netlink.h"
 
 /**
  * hpcc_get_info() - bw is W/T, min_rtt is T, pacing_gain is U, cwnd_gain is eta
@@ -60,21 +32,4 @@ size_t __cold hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 	}
 	rcu_read_unlock();
 	return len;
-}
-
-/**
- * hpcc_proc_register() - create /proc/net/hpcc
- * @net: network namespace
- * Return: 0 or -ENOMEM.
- */
-int hpcc_proc_register(struct net *net)
-{
-	return proc_create_net_single("hpcc", 0444, net->proc_net, hpcc_counters_show, NULL) ?
-	       0 : -ENOMEM;
-}
-
-/* Remove /proc/net/hpcc. */
-void hpcc_proc_unregister(struct net *net)
-{
-	remove_proc_entry("hpcc", net->proc_net);
 }

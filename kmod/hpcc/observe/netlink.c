@@ -15,7 +15,6 @@
 #include "flow/notify.h"
 #include "netns/net.h"
 #include "observe/netlink.h"
-#include "observe/proc.h"
 
 enum {
 	HPCC_MCGRP_OF_EVENTS,
@@ -72,6 +71,15 @@ int __cold hpcc_nl_put_tuple(struct sk_buff *skb, struct sock *sk)
 	       (ifindex ? nla_put_u32(skb, HPCC_A_FLOW_IFINDEX, ifindex) : 0);
 }
 EXPORT_SYMBOL_GPL(hpcc_nl_put_tuple);
+
+/* R = W/T in bytes/s. Without the socket lock W and T may belong to two consecutive ACKs. */
+u64 __cold hpcc_peek_rate(const struct hpcc_flow *flow)
+{
+	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
+	const struct hpcc_algo algo = { .W_q16 = hpcc_peek(flow->algo.W_q16) };
+
+	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
+}
 
 /* Put mode, windows and parameters of a flow into a message. */
 int __cold hpcc_nl_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Generic netlink family "hpcc" (netlink.c), and its module hpcc_netlink (requests.c, tables.c). */
+/* Generic netlink family "hpcc" (netlink.c), its module hpcc_netlink (requests.c, tables.c), and the
+ * output of ss and getsockopt(TCP_CC_INFO) (info.c).
+ */
 #ifndef _HPCC_OBSERVE_NETLINK_H
 #define _HPCC_OBSERVE_NETLINK_H
 
@@ -30,6 +32,8 @@ int hpcc_nl_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow);
 int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info);
 int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb);
 int hpcc_nl_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack);
+u64 hpcc_peek_rate(const struct hpcc_flow *flow);
+size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
 /* Put an address into a message. An IPv4-mapped address gets 4 bytes. */
 static inline int hpcc_nl_put_addr(struct sk_buff *skb, int type, const struct in6_addr *addr)

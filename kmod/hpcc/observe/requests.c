@@ -355,11 +355,10 @@ static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *
 /* cb->args[0] is the next counter. */
 static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	const struct hpcc_counters *counters = &hpcc_pernet(sock_net(skb->sk))->counters;
+	const struct hpcc_netns *ns = &hpcc_pernet(sock_net(skb->sk))->ns;
 
 	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++)
-		if (hpcc_put_counter(skb, cb, cb->args[0],
-				     hpcc_counters_read(counters, cb->args[0])))
+		if (hpcc_put_counter(skb, cb, cb->args[0], hpcc_counter_read(ns, cb->args[0])))
 			break;
 	return skb->len;
 }
