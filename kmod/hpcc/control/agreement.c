@@ -159,77 +159,40 @@ static void __cold hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_
 }
 
 /**
- * hpcc_agree_offer() - record that a peer's SYN carried the option
+ * hpcc_agree_write() - record that a handshake carries the option
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @note: the note; an existing note stays, because the SYN is then a copy
- * @payer: socket whose cgroup is charged if the table must be allocated
- * Context: LOCAL_IN.
+ * @note: the note. If only the SYN carried the option (@note.done is false), an existing note stays:
+ *	the SYN is a copy
+ * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
  */
-void __cold hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
+void __cold hpcc_agree_write(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 			     struct hpcc_note note, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, payer, &ref))
-		return;
-	spin_lock_bh(ref.lock);
-	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, note);
-	spin_unlock_bh(ref.lock);
-}
-
-/* Return the note of a peer's SYN. The note stays in the table for retransmissions of the SYN-ACK.
- * @irs: initial sequence number of the peer. Return: the note; its capabilities are 0 if the SYN
- * did not carry the option.
- */
-struct hpcc_note __cold hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-					   u32 irs)
-{
-	struct hpcc_note note = {};
-	struct hpcc_note_ref ref;
-	struct hpcc_note *found;
-
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) || !hpcc_note_seen(&ref))
-		return note;
-	spin_lock_bh(ref.lock);
-	found = hpcc_note_find(&ref);
-	if (found)
-		note = *found;
-	spin_unlock_bh(ref.lock);
-	return note;
-}
-
-/**
- * hpcc_agree_done() - record that both the SYN and the SYN-ACK carry the option
- * @net: network namespace
- * @tuple: the connection
- * @irs: initial sequence number of the peer
- * @note: the note
- * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
- */
-void __cold hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-			    struct hpcc_note note, const struct sock *payer)
-{
-	struct hpcc_note_ref ref;
-
-	note.done = true;
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, payer, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, note);
+		if (note.done || !hpcc_note_find(&ref))
+			hpcc_note_write(&ref, note);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
 }
 
-/* Take a connection's note out of the table. @irs: initial sequence number of the peer. @in:
- * segment that needs the note, or NULL; if its checksum is wrong, the note stays. Return: the note;
- * all 0 if no note was taken.
+/**
+ * hpcc_agree_read() - return a connection's note
+ * @net: network namespace
+ * @tuple: the connection
+ * @irs: initial sequence number of the peer
+ * @in: segment that needs the note, or NULL; if its checksum is wrong, it gets no note
+ * @take: remove the note. The note of a peer's SYN stays for retransmissions of the SYN-ACK
+ * Return: the note; all 0 if there is none.
  */
-struct hpcc_note __cold hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-					u32 irs, const struct hpcc_arrival *in)
+struct hpcc_note __cold hpcc_agree_read(const struct net *net, const struct hpcc_tuple *tuple,
+					u32 irs, const struct hpcc_arrival *in, bool take)
 {
 	struct hpcc_note note = {};
 	struct hpcc_note_ref ref;
@@ -240,10 +203,10 @@ struct hpcc_note __cold hpcc_agree_take(const struct net *net, const struct hpcc
 	    hpcc_note_seen(&ref) && (!in || hpcc_arrival_intact(in))) {
 		spin_lock_bh(ref.lock);
 		found = hpcc_note_find(&ref);
-		if (found) {
+		if (found)
 			note = *found;
+		if (found && take)
 			WRITE_ONCE(found->key, 0);
-		}
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
@@ -282,7 +245,7 @@ u16 __cold hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
 	struct hpcc_note note;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk), NULL);
+	note = hpcc_agree_read(sock_net(sk), &tuple, hpcc_irs(sk), NULL, true);
 	*prior_hold = note.prior_hold;
 	*kind = hpcc_note_kind(note);
 	return note.done ? note.caps : 0;
@@ -301,11 +264,12 @@ void __cold hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps,
 		.prior_hold = prior_hold,
 		.other = kind == HPCC_OPT_KIND_OTHER,
 		.caps = caps,
+		.done = true,
 	};
 	struct hpcc_tuple tuple;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), note, NULL);
+	hpcc_agree_write(sock_net(sk), &tuple, hpcc_irs(sk), note, NULL);
 }
 
 /* Choose the hash key when the module is loaded. */

@@ -44,13 +44,10 @@ static inline u8 hpcc_note_kind(struct hpcc_note note)
 void hpcc_agreement_init(void);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
-void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
+void hpcc_agree_write(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 		      struct hpcc_note note, const struct sock *payer);
-struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple, u32 irs);
-void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-		     struct hpcc_note note, const struct sock *payer);
-struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
-				 const struct hpcc_arrival *in);
+struct hpcc_note hpcc_agree_read(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
+				 const struct hpcc_arrival *in, bool take);
 
 u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind);
 void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind);

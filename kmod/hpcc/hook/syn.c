@@ -105,10 +105,11 @@ void __cold hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen)
 		note.caps = hpcc_syn_write(seg, net, sk, hpcc_note_kind(note), HPCC_CAP_SIGNED);
-	if (note.caps)
-		hpcc_agree_done(net, &tuple, isn, note, sk);
+	note.done = !!note.caps;
+	if (note.done)
+		hpcc_agree_write(net, &tuple, isn, note, sk);
 	else
-		hpcc_agree_take(net, &tuple, isn, NULL);
+		hpcc_agree_read(net, &tuple, isn, NULL, true);
 }
 
 /* On the first pass of a VRF with a qdisc, skb_dst() is the VRF device's route. The second pass is
@@ -141,7 +142,7 @@ void __cold hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!skb_dst(seg->skb))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
-	note = hpcc_agree_offered(net, &tuple, irs);
+	note = hpcc_agree_read(net, &tuple, irs, NULL, false);
 	if (!note.caps ||
 	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note) ||
 	    !hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
@@ -151,7 +152,8 @@ void __cold hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!caps)
 		return;
 	note.caps &= caps | ~HPCC_CAP_SIGNED;
-	hpcc_agree_done(net, &tuple, irs, note, NULL);
+	note.done = true;
+	hpcc_agree_write(net, &tuple, irs, note, NULL);
 }
 
 /* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will check. */
@@ -201,17 +203,19 @@ void __cold hpcc_syn_in(const struct hpcc_arrival *in)
 	if (!in->th->ack && caps >= 0) {
 		if (!rcu_access_pointer(hpcc_pernet(net)->agreements))
 			payer = hpcc_syn_acceptable(in->skb, in->state, in->th, &tuple);
-		hpcc_agree_offer(net, &tuple, irs, note, payer);
+		hpcc_agree_write(net, &tuple, irs, note, payer);
 	} else if (!in->th->ack) {
-		hpcc_agree_take(net, &tuple, irs, in);
+		hpcc_agree_read(net, &tuple, irs, in, true);
 	} else if (caps >= 0) {
 		offer = (struct hpcc_note){};
 		if (hpcc_synack_ok(in))
-			offer = hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL);
+			offer = hpcc_agree_read(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL,
+						true);
 		note.caps &= offer.caps | ~HPCC_CAP_SIGNED;
 		note.caps |= HPCC_NOTE_ACTIVE;
-		if (offer.done && offer.other == note.other)
-			hpcc_agree_done(net, &tuple, irs, note, NULL);
+		note.done = offer.done && offer.other == note.other;
+		if (note.done)
+			hpcc_agree_write(net, &tuple, irs, note, NULL);
 		else
 			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	}
