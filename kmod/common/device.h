@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* B and T of a host (device.c). */
+/* B and T of a host (device.c), and the first window of a receiver (receive.c). */
 #ifndef _HPCC_COMMON_DEVICE_H
 #define _HPCC_COMMON_DEVICE_H
 
@@ -25,5 +25,6 @@ u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
 
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns);
 bool hpcc_starts_at_line_rate(const struct sock *sk, u32 configured_ns, u32 longest_ns);
+void hpcc_open_window(struct sock *sk, u64 W_init_bytes);
 
 #endif /* _HPCC_COMMON_DEVICE_H */

@@ -9,7 +9,7 @@
  */
 #include <net/tcp.h>
 
-#include "receive.h"
+#include "device.h"
 
 /**
  * hpcc_open_window() - let the peer send W_init before the ACK of its first segment

@@ -22,7 +22,6 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "flow/flow.h"
-#include "flow/notify.h"
 #include "hook/hook.h"
 #include "netns/net.h"
 #include "netns/table.h"

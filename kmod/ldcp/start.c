@@ -15,7 +15,6 @@
 #include <hpcc/compat.h>
 #include <hpcc/wire/record.h>
 
-#include "../common/receive.h"
 #include "conn.h"
 
 /* TCP cannot have more than 2^30 bytes in flight. */

@@ -14,12 +14,10 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
-#include "control/classic.h"
 #include "control/law.h"
 #include "control/loss.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
-#include "control/reserve.h"
 #include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"

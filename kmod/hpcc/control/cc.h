@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Congestion control: callbacks (ack.c, classic.c), begin and end of a flow (lifetime.c). */
+/* Congestion control: callbacks, and functions for other files of this room. */
 #ifndef _HPCC_CONTROL_CC_H
 #define _HPCC_CONTROL_CC_H
 
@@ -17,9 +17,6 @@ extern struct tcp_congestion_ops hpcc_ops;
 extern struct tcp_congestion_ops hpcc_classic_ops;
 extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
-
-void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info));
-void hpcc_run(struct sock *sk, bool classic, bool agreed);
 
 /* The flow of a socket, under its lock; NULL if the connection did not agree. */
 static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
@@ -46,8 +43,40 @@ struct hpcc_ack {
 	bool informed;	/* records arrived; all of them may be copies of older records */
 };
 
+/* What the records of an ACK show about telemetry. */
+enum hpcc_records {
+	HPCC_RECORDS_USABLE,	/* a link was measured, a record came too soon, or W arrived */
+	HPCC_RECORDS_UNDECIDED,	/* first record of a link: the next one may measure it */
+	HPCC_RECORDS_UNUSABLE,	/* no record arrived, or none is usable */
+	HPCC_RECORDS_SILENCE,	/* no usable record arrived, and usable telemetry has stopped */
+};
+
+/* Begin and end of a flow (lifetime.c). */
 void hpcc_begin(struct sock *sk);
 void hpcc_release(struct sock *sk);
 void hpcc_flow_free_parts(struct hpcc_flow *flow);
+
+/* Which congestion response a connection runs (classic.c). */
+void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info));
+void hpcc_run(struct sock *sk, bool classic, bool agreed);
+void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
+bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_records usable,
+			 const struct hpcc_ack *ack);
+void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
+
+/* Space for our options in each segment (reserve.c). */
+u16 hpcc_option_reserve(const struct hpcc_flow *flow);
+void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
+void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow);
+
+/* N, the number of flows that a receiver counts (census.c). */
+bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net);
+int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
+u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16);
+u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us);
+void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hpcc_algo *a,
+		  struct hpcc_params *p, u64 W_ai_one_q16);
 
 #endif /* _HPCC_CONTROL_CC_H */

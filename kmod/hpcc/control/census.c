@@ -22,7 +22,7 @@
 #include <hpcc/law/newint.h>
 
 #include "common/peek.h"
-#include "control/census.h"
+#include "control/cc.h"
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 

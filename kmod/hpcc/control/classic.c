@@ -17,15 +17,14 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
-#include "control/classic.h"
 #include "control/law.h"
 #include "control/loss.h"
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
-#include "control/reserve.h"
+#include "control/silence.h"
 #include "control/window.h"
-#include "flow/notify.h"
+#include "flow/flow.h"
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 

@@ -10,7 +10,7 @@
 #include "control/loss.h"
 #include "control/receiver_ops.h"
 #include "control/window.h"
-#include "flow/notify.h"
+#include "flow/flow.h"
 #include "netns/policy.h"
 #include "telemetry/mailbox.h"
 

@@ -5,7 +5,7 @@
 
 #include <net/tcp.h>
 
-#include "control/census.h"
+#include "control/cc.h"
 #include "flow/flow.h"
 
 void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow);

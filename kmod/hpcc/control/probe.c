@@ -23,8 +23,7 @@
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
-#include "control/reserve.h"
-#include "flow/notify.h"
+#include "flow/flow.h"
 #include "telemetry/request.h"
 
 /* Send a probe after this many delivered segments, or after T. If W_init has fewer segments, wait

@@ -25,7 +25,7 @@
 #include <linux/unaligned.h>
 #include <net/tcp.h>
 
-#include "control/census.h"
+#include "control/cc.h"
 #include "control/receiver_ops.h"
 #include "control/remote.h"
 #include "netns/net.h"

@@ -3,7 +3,7 @@
 #include <net/tcp.h>
 
 #include "carrier/carrier.h"
-#include "control/reserve.h"
+#include "control/cc.h"
 
 /* Length of the IPv4 options that setsockopt() set. */
 static u16 hpcc_ip_optlen(const struct sock *sk)

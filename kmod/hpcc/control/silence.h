@@ -5,17 +5,8 @@
 
 #include <net/tcp.h>
 
+#include "control/cc.h"
 #include "flow/flow.h"
-
-struct hpcc_ack;
-
-/* What the records of an ACK show about telemetry. */
-enum hpcc_records {
-	HPCC_RECORDS_USABLE,	/* a link was measured, a record came too soon, or W arrived */
-	HPCC_RECORDS_UNDECIDED,	/* first record of a link: the next one may measure it */
-	HPCC_RECORDS_UNUSABLE,	/* no record arrived, or none is usable */
-	HPCC_RECORDS_SILENCE,	/* no usable record arrived, and usable telemetry has stopped */
-};
 
 /* Telemetry can have stopped only after more than this number of ACKs without a usable record,
  * while more than this number of requests left.

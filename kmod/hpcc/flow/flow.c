@@ -15,7 +15,6 @@
 
 #include "flow/charge.h"
 #include "flow/flow.h"
-#include "flow/notify.h"
 #include "netns/net.h"
 
 /* Nobody chooses the addresses of sockets, so a multiplication is a sufficient hash. */

@@ -12,6 +12,7 @@
 #ifndef _HPCC_FLOW_FLOW_H
 #define _HPCC_FLOW_FLOW_H
 
+#include <linux/hpcc_netlink.h>
 #include <linux/reciprocal_div.h>
 #include <linux/rhashtable-types.h>
 #include <linux/slab.h>
@@ -341,6 +342,9 @@ static inline bool hpcc_snd_end_advance(struct hpcc_flow *flow, u32 end)
 
 /* The unit of struct hpcc_link's bottleneck_since is 2^10 us. */
 #define HPCC_BOTTLENECK_SHIFT	10
+
+/* Sends an event of a flow to its observers; main.c sets it. Context: socket lock. */
+extern void (*hpcc_notify)(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
 
 int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow));
 void hpcc_flow_exit(void);

@@ -7,7 +7,7 @@
 #include <hpcc/compat.h>
 
 #include "control/cc.h"
-#include "hook/listener.h"
+#include "hook/hook.h"
 
 static struct dst_entry * __cold hpcc_route(struct net *net, u8 family,
 					    const struct hpcc_tuple *tuple,

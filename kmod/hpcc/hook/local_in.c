@@ -36,7 +36,6 @@
 #include "carrier/carrier.h"
 #include "control/switch_response.h"
 #include "hook/hook.h"
-#include "hook/syn.h"
 #include "packet/arrival.h"
 #include "packet/segment.h"
 

@@ -27,12 +27,10 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
-#include "control/census.h"
 #include "control/integrity_ops.h"
 #include "control/mute.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
-#include "hook/syn.h"
 #include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"

@@ -10,7 +10,7 @@
 #include <hpcc/wire/record.h>
 
 #include "carrier/carrier.h"
-#include "control/census.h"
+#include "control/cc.h"
 #include "control/integrity_ops.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"

@@ -9,8 +9,7 @@
 #include "control/cc.h"
 #include "control/integrity_ops.h"
 #include "control/receiver_ops.h"
-#include "hook/listener.h"
-#include "hook/syn.h"
+#include "hook/hook.h"
 #include "netns/policy.h"
 
 /* After this many losses of a SYN, suspect its option, and send the SYN without it. */

@@ -12,7 +12,6 @@
 #include "control/cc.h"
 #include "control/trace.h"
 #include "flow/flow.h"
-#include "flow/notify.h"
 #include "netns/net.h"
 #include "observe/netlink.h"
 
