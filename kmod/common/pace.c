@@ -10,18 +10,22 @@
 #include "pace.h"
 
 /**
- * hpcc_burst_init() - start to limit bursts
+ * hpcc_pacing_init() - start to limit bursts, and to track departure times of segments without data
  * @sk: socket
  * @burst: filled in
- * @segs: maximum in segments, 1 or more
+ * @segs: maximum length of a burst, 1 or more
+ * @stamped: filled in
  */
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
+void hpcc_pacing_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
+		      struct hpcc_stamped *stamped)
 {
 	burst->segs = segs;
 	burst->least = 1;
 	burst->saved_gso_segs = sk->sk_gso_max_segs;
+	stamped->pure = tcp_sk(sk)->segs_out - tcp_sk(sk)->data_segs_out;
+	stamped->ns = 0;
 }
-EXPORT_SYMBOL_GPL(hpcc_burst_init);
+EXPORT_SYMBOL_GPL(hpcc_pacing_init);
 
 /**
  * hpcc_pacing_begin() - enable pacing in TCP
@@ -34,18 +38,6 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 				SK_PACING_NEEDED) == SK_PACING_NONE;
 }
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
-
-/**
- * hpcc_stamped_begin() - start to track departure times of segments without data
- * @tp: socket
- * @stamped: filled in
- */
-void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
-{
-	stamped->pure = tp->segs_out - tp->data_segs_out;
-	stamped->ns = 0;
-}
-EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
 /**
  * hpcc_stamped_follow() - record segments without data that were sent since the last call

@@ -24,8 +24,8 @@ struct hpcc_stamped {
 /* struct hpcc_burst.least cannot make a burst longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1. */
 #define HPCC_BURST_PART_SHIFT	3
 
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs);
-void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
+void hpcc_pacing_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
+		      struct hpcc_stamped *stamped);
 void hpcc_stamped_follow(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 
 /* A segment leaves with the TSval of tcp_wstamp_ns. The latest time counts: hpcc_pace_at() may move

@@ -95,7 +95,7 @@ static void __net_exit hpcc_net_pre_exit(struct net *net)
 static void __net_exit hpcc_net_exit(struct net *net)
 {
 	hpcc_netns_exit(net, &hpcc_netns);
-	hpcc_paths_exit(hpcc_pernet(net));
+	cancel_delayed_work_sync(&hpcc_pernet(net)->path_end);
 }
 
 /* Kernel sockets may still count events and write notes, see struct hpcc_netns. The core frees

@@ -283,8 +283,7 @@ static void ldcp_init(struct sock *sk)
 		return;
 	}
 	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
-	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs));
-	hpcc_stamped_begin(tp, &ca->stamped);
+	hpcc_pacing_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs), &ca->stamped);
 	if (!ldcp_has_ecn(sk)) {
 		ldcp_run(sk, true, LDCP_C_NO_ECN);
 		return;

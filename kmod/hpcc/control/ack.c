@@ -248,7 +248,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	hpcc_conserve_end(flow);
 	hpcc_window_changed(flow);
-	hpcc_loss_undone(tcp_sk(sk), flow);
+	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk), flow));
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
 		hpcc_law_undo(flow);
 	return hpcc_cwnd(sk, flow);

@@ -39,12 +39,6 @@ static u32 hpcc_T_us(const struct hpcc_params *p)
 	return max_t(u32, div_u64(hpcc_peek(p->T), NSEC_PER_USEC), 1);
 }
 
-/* The period that a flow needs in order to be counted. */
-static u32 hpcc_wanted_us(u32 T_us)
-{
-	return min(T_us * hpcc_period_T, hpcc_period_max_us);
-}
-
 /* A flow changes to the census of another device only at the end of the period: it counts once. */
 static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
 					  s64 now_us, u32 wanted_us)
@@ -69,9 +63,10 @@ static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow 
  * period. @now_us may be before began_us: CPUs run in parallel, and setsockopt() may send a delayed
  * ACK.
  */
-static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
-			     s64 now_us, u32 wanted_us)
+static u32 hpcc_census_count(struct hpcc_net *hn, struct hpcc_flow *flow, s64 now_us, u32 T_us)
 {
+	u32 wanted_us = min(T_us * hpcc_period_T, hpcc_period_max_us);
+	struct hpcc_census *census = hpcc_census_of(hn, flow, now_us, wanted_us);
 	s64 began_us = atomic64_read(&census->began_us);
 	u32 epoch = READ_ONCE(census->epoch);
 	u32 period_us = max(READ_ONCE(census->period_us), wanted_us);
@@ -100,16 +95,14 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
-	u32 sent, T_us, wanted_us, N;
+	u32 sent, T_us, N;
 	u64 now_us;
 
 	if (!(flow->caps & HPCC_CAP_REPORT))
 		return false;
 	now_us = hpcc_peek(tp->tcp_mstamp);
 	T_us = hpcc_T_us(&flow->params);
-	wanted_us = hpcc_wanted_us(T_us);
-	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
-	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
+	N = clamp_t(u32, hpcc_census_count(hn, flow, now_us, T_us), 1, HPCC_REPORT_N_MAX);
 	if (unlikely(READ_ONCE(flow->carrier_state.mixed)))
 		return false;
 	sent = READ_ONCE(flow->census.N_sent);
@@ -154,13 +147,11 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 		  struct hpcc_params *p, u64 W_ai_one_q16)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
-	u32 wanted_us = hpcc_wanted_us(hpcc_T_us(p));
-	u64 now_us = tcp_sk(sk)->tcp_mstamp;
 	u32 N;
 
 	if (!W_ai_one_q16)
 		return;
-	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
+	N = hpcc_census_count(hn, flow, tcp_sk(sk)->tcp_mstamp, hpcc_T_us(p));
 	if (READ_ONCE(flow->carrier_state.mixed) || !hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
 		N = HPCC_N_DEFAULT;
 	p->W_ai_q16 = hpcc_slew_W_ai(p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));

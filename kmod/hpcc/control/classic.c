@@ -31,11 +31,6 @@
 /* A fallback for loss stops a carrier that data use, if more requests than this had no answer. */
 static const u32 hpcc_unanswered = 2;
 
-static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
-{
-	WRITE_ONCE(flow->mode, mode);
-}
-
 /* Let W control the window, beginning with its current value. */
 void __cold hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -46,7 +41,7 @@ void __cold hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_search_since(flow, tp->tcp_mstamp);
 	hpcc_set_searching(flow, true);
 	hpcc_conserve_end(flow);
-	hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
+	WRITE_ONCE(flow->mode, HPCC_MODE_TELEMETRY);
 	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp), true);
@@ -60,7 +55,7 @@ static void __cold hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, e
 	hpcc_probes_set(sk, flow, false);
 	hpcc_receiver_stop(sk, flow);
 	hpcc_set_searching(flow, false);
-	hpcc_set_mode(flow, mode);
+	WRITE_ONCE(flow->mode, mode);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 	hpcc_run(sk, true, true);
 }
@@ -88,7 +83,7 @@ static void __cold hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow, enum 
 	if (why != HPCC_WHY_MUTED && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
 		tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
 	hpcc_algo_forget(&flow->algo);
-	hpcc_loss_leave(tp, flow, least);
+	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 	hpcc_enter_classic(sk, flow, mode);
 	flow->why = why;
 	hpcc_notify(sk, flow, HPCC_EVENT_FALLBACK);
@@ -143,12 +138,13 @@ bool hpcc_follow_records(struct sock *sk, struct hpcc_flow *flow, enum hpcc_reco
 			 const struct hpcc_ack *ack)
 {
 	if (usable == HPCC_RECORDS_USABLE)
-		hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
+		WRITE_ONCE(flow->mode, HPCC_MODE_TELEMETRY);
 	else if (usable != HPCC_RECORDS_UNDECIDED && ack->n)
-		hpcc_set_mode(flow, HPCC_MODE_STALE);
+		WRITE_ONCE(flow->mode, HPCC_MODE_STALE);
 	if (usable != HPCC_RECORDS_SILENCE)
 		return false;
-	if (hpcc_receiver_silent(sk, flow)) {
+	if (unlikely(flow->rx_window_active)) {
+		hpcc_receiver_of(flow)->silent(sk, flow);
 		hpcc_silence_end(flow);
 		return false;
 	}

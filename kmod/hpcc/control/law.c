@@ -27,6 +27,7 @@ static u32 hpcc_settle(u32 settle, u32 sample)
 static void __cold hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	const struct hpcc_receiver_ops *receiver = hpcc_receiver_of(flow);
 	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
 	u64 was_q16 = flow->params.W_ai_q16;
@@ -59,7 +60,8 @@ static void __cold hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	flow->settle = hpcc_settle(READ_ONCE(sysctls->settle), policy.sample);
 	WRITE_ONCE(flow->sample_ns, policy.sample ? T_ns / policy.sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
-	hpcc_receiver_follow_T(sk, flow);
+	if (receiver && rcu_access_pointer(flow->remote))
+		receiver->follow_T(sk, flow);
 }
 
 /* Set the parameters and W of a new flow. */

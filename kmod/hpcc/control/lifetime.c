@@ -60,6 +60,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 			    u32 base_rtt_ns)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	const struct hpcc_receiver_ops *receiver = hpcc_receiver_of(flow);
 
 	hpcc_loss_begin(tcp_sk(sk), flow);
 	hpcc_law_begin(sk, flow);
@@ -70,7 +71,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 		hpcc_law_slow(sk, flow);
 	else
 		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
-	hpcc_receiver_begin(sk, flow);
+	if (receiver)
+		receiver->begin(sk, flow);
 	if (prior_hold > 1)
 		hpcc_begin_classic(sk, flow, prior_hold - 1);
 	else
@@ -138,6 +140,7 @@ void __cold hpcc_begin(struct sock *sk)
 void __cold hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
+	const struct hpcc_receiver_ops *receiver;
 	struct hpcc_flow *flow = ca->flow;
 
 	/* The socket may connect again: its SYN must then request ECN. */
@@ -149,10 +152,13 @@ void __cold hpcc_release(struct sock *sk)
 	hpcc_reserve_restore(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-	hpcc_receiver_end(sk, flow);
+	receiver = hpcc_receiver_of(flow);
+	if (receiver && rcu_access_pointer(flow->rx))
+		receiver->end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
-		hpcc_agreement_save(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
+		hpcc_agreement_save(sk, 1 + hpcc_fallback_hold(&flow->fallback,
+							       hpcc_lost(tcp_sk(sk), flow)),
 				    flow->caps, flow->kind);
 	hpcc_flow_destroy(flow);
 }

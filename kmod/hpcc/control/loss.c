@@ -47,18 +47,6 @@ void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
 			    tp->delivered, hpcc_lost(tp, flow));
 }
 
-/* TCP detected that no packet was lost. */
-void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tp, flow));
-}
-
-/* Round trips of classic if the socket returns to hpcc; 0: run telemetry immediately. */
-u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
-{
-	return hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
-}
-
 /* Update the limit of losses on busy links, which depends on W_init. @W_init_q16: bytes, Q16. */
 void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_init_q16)
 {
@@ -96,12 +84,6 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 		window = min(window, flow->loss.classic_cwnd);
 	return window;
-}
-
-/* The connection falls back. @least: minimum number of round trips of classic. */
-void __cold hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least)
-{
-	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 }
 
 /* For an ACK in classic: end the fallback if its losses were late packets. */

@@ -55,14 +55,11 @@ static inline void hpcc_loss_ack(const struct tcp_sock *tp, struct hpcc_flow *fl
 
 u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow);
 void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow);
-void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
-u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow);
 void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_init_q16);
 void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
 bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		      const struct rate_sample *rs);
 u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow);
-void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least);
 void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
 #endif /* _HPCC_CONTROL_LOSS_H */

@@ -306,6 +306,22 @@ static const struct hpcc_receiver_ops hpcc_ops_of_receiver = {
 	.free		= hpcc_receiver_free,
 };
 
+/* Last step of the module's init. Takes no lock: see common/setup.c. */
+static int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
+{
+	rcu_assign_pointer(hpcc_receiver, ops);
+	set_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
+	return 0;
+}
+
+/* The module's exit: no flow uses it. Waits until hpcc_receiver_get() does not read @ops any more. */
+static void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
+{
+	clear_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
+	rcu_assign_pointer(hpcc_receiver, NULL);
+	synchronize_rcu();
+}
+
 module_driver(hpcc_ops_of_receiver, hpcc_receiver_register, hpcc_receiver_unregister);
 
 MODULE_AUTHOR("The HPCC++ for Linux authors");

@@ -7,33 +7,7 @@
 #include "control/receiver_ops.h"
 
 const struct hpcc_receiver_ops __rcu *hpcc_receiver __read_mostly;
-
-/**
- * hpcc_receiver_register() - let connections use receiver mode from now on
- * @ops: its functions
- * Context: last step of the module's init. Takes no lock: see common/setup.c.
- * Return: always 0.
- */
-int __cold hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
-{
-	rcu_assign_pointer(hpcc_receiver, ops);
-	set_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
-	return 0;
-}
-EXPORT_SYMBOL_GPL(hpcc_receiver_register);
-
-/**
- * hpcc_receiver_unregister() - stop the use of receiver mode
- * @ops: its functions; no flow uses them
- * Context: the module's exit; waits until no hpcc_receiver_get() still reads the operations.
- */
-void __cold hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
-{
-	clear_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);
-	rcu_assign_pointer(hpcc_receiver, NULL);
-	synchronize_rcu();
-}
-EXPORT_SYMBOL_GPL(hpcc_receiver_unregister);
+EXPORT_SYMBOL_GPL(hpcc_receiver);
 
 /* Let a new flow hold the module of receiver mode, if both ends offered this mode. Without the
  * module each end computes its own W. The flow is not published yet.

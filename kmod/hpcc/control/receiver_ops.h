@@ -64,8 +64,6 @@ struct hpcc_receiver_ops {
 /* NULL while the module is not loaded. Constant while a flow holds the module. */
 extern const struct hpcc_receiver_ops __rcu *hpcc_receiver;
 
-int hpcc_receiver_register(const struct hpcc_receiver_ops *ops);
-void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops);
 void hpcc_receiver_get(struct hpcc_flow *flow);
 void hpcc_receiver_put(struct hpcc_flow *flow);
 
@@ -82,22 +80,6 @@ static inline bool hpcc_receiver_is_loaded(void)
 }
 
 /* Functions of struct hpcc_receiver_ops, without an indirect call if there is nothing to do. */
-static inline void hpcc_receiver_begin(struct sock *sk, struct hpcc_flow *flow)
-{
-	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
-
-	if (ops)
-		ops->begin(sk, flow);
-}
-
-static inline void hpcc_receiver_follow_T(struct sock *sk, struct hpcc_flow *flow)
-{
-	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
-
-	if (ops && rcu_access_pointer(flow->remote))
-		ops->follow_T(sk, flow);
-}
-
 static inline void hpcc_receiver_tick(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
@@ -121,23 +103,6 @@ static inline void hpcc_receiver_stop(struct sock *sk, struct hpcc_flow *flow)
 		ops->stop(sk, flow);
 }
 
-static inline void hpcc_receiver_end(struct sock *sk, struct hpcc_flow *flow)
-{
-	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
-
-	if (ops && rcu_access_pointer(flow->rx))
-		ops->end(sk, flow);
-}
-
-/* Return: whether the receiver computed W until now. */
-static inline bool hpcc_receiver_silent(struct sock *sk, struct hpcc_flow *flow)
-{
-	if (likely(!flow->rx_window_active))
-		return false;
-	hpcc_receiver_of(flow)->silent(sk, flow);
-	return true;
-}
-
 static inline bool hpcc_receiver_window_pending(const struct hpcc_flow *flow)
 {
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
@@ -150,14 +115,6 @@ static inline bool hpcc_receiver_params_due(const struct hpcc_flow *flow, const 
 	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
 
 	return ops && rcu_access_pointer(flow->remote) && ops->params_due(flow, tp);
-}
-
-static inline int hpcc_receiver_report_in(struct hpcc_flow *flow, const struct net *net,
-					  const struct hpcc_opt *opt, const u8 *records)
-{
-	const struct hpcc_receiver_ops *ops = hpcc_receiver_of(flow);
-
-	return ops ? ops->report_in(flow, net, opt, records) : -ENOENT;
 }
 
 /* Whether receiver mode processes a REPORT with the head @opt. */

@@ -30,8 +30,8 @@ static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 /* Set the burst limits of a new flow. */
 void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 {
-	hpcc_burst_init(sk, &flow->burst, READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs));
-	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
+	hpcc_pacing_init(sk, &flow->burst, READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs),
+			 &flow->stamped);
 }
 
 /* Set the burst length that is allowed even if the window is small. Short bursts cost timers and

@@ -53,6 +53,7 @@ static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 				 const struct hpcc_opt *opt, const u8 *records)
 {
+	const struct hpcc_receiver_ops *receiver;
 	const struct hpcc_carrier_ops *carrier = hpcc_carrier_of(flow);
 	bool receivers = hpcc_is_receivers(opt, records);
 
@@ -62,8 +63,10 @@ static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 		return -EINVAL;
 	if (unlikely(carrier->report_in) && carrier->report_in(flow, net, opt, records))
 		return 0;
-	if (receivers)
-		return hpcc_receiver_report_in(flow, net, opt, records);
+	if (receivers) {
+		receiver = hpcc_receiver_of(flow);
+		return receiver ? receiver->report_in(flow, net, opt, records) : -ENOENT;
+	}
 	return READ_ONCE(flow->census.wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
 }
 

@@ -48,11 +48,13 @@ static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path
 }
 
 /* Allocate the path of @flow, unless it exists or names are no longer requested. */
-static void __cold hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
+static void __cold hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	struct hpcc_path *path;
 
-	path = kzalloc(sizeof(*path), gfp | __GFP_NOWARN | __GFP_ACCOUNT);
+	if (rcu_access_pointer(flow->path))
+		return;
+	path = kzalloc(sizeof(*path), GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!path)
 		return;
 	spin_lock_bh(&flow->lock);
@@ -87,7 +89,7 @@ void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 	/* Either this CPU sees the request, or hpcc_paths_ask() sees the flow. */
 	smp_mb();
 	if (READ_ONCE(hn->identify_active))
-		hpcc_path_attach(hn, flow, GFP_ATOMIC);
+		hpcc_path_attach(hn, flow);
 }
 
 /* Request the names of all links, if netlink requests them. @flow: a flow whose telemetry begins or
@@ -148,12 +150,6 @@ hpcc_paths_each(struct hpcc_net *hn, void (*call)(struct hpcc_net *hn, struct hp
 	} while (flow);
 }
 
-static void __cold hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
-{
-	if (!rcu_access_pointer(flow->path))
-		hpcc_path_attach(hn, flow, GFP_NOWAIT);
-}
-
 /**
  * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
  * @net: network namespace
@@ -166,7 +162,7 @@ void __cold hpcc_paths_ask(struct net *net)
 	mutex_lock(&hn->path_lock);
 	hn->path_until = jiffies + HPCC_PATHS_ASK_S * HZ;
 	WRITE_ONCE(hn->identify_active, true);
-	hpcc_paths_each(hn, hpcc_path_attach_now);
+	hpcc_paths_each(hn, hpcc_path_attach);
 	queue_delayed_work(system_dfl_wq, &hn->path_end, HPCC_PATHS_ASK_S * HZ);
 	mutex_unlock(&hn->path_lock);
 }
@@ -194,10 +190,4 @@ void __cold hpcc_paths_init(struct hpcc_net *hn)
 {
 	mutex_init(&hn->path_lock);
 	INIT_DELAYED_WORK(&hn->path_end, hpcc_paths_end);
-}
-
-/* Cancel the work that ends requests for names. Context: sleeps. */
-void __cold hpcc_paths_exit(struct hpcc_net *hn)
-{
-	cancel_delayed_work_sync(&hn->path_end);
 }

@@ -35,6 +35,5 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
 void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
 void hpcc_paths_ask(struct net *net);
 void hpcc_paths_init(struct hpcc_net *hn);
-void hpcc_paths_exit(struct hpcc_net *hn);
 
 #endif /* _HPCC_TELEMETRY_IDENTIFY_H */
