@@ -4,11 +4,9 @@
  * or another carrier that the peer and the route allow.
  */
 #include <linux/module.h>
-#include <net/tcp.h>
 
 #include "carrier/carrier.h"
 #include "netns/links.h"
-#include "netns/net.h"
 #include "netns/policy.h"
 #include "telemetry/mailbox.h"
 

@@ -7,9 +7,7 @@
 #include <linux/ipv6.h>
 #include <linux/module.h>
 #include <hpcc/carrier/ioam.h>
-#include <hpcc/wire/record.h>
 
-#include "flow/flow.h"
 #include "packet/arrival.h"
 #include "packet/segment.h"
 

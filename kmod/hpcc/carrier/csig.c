@@ -24,14 +24,10 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/module.h>
-#include <net/ipv6.h>
-#include <net/tcp.h>
 #include <hpcc/carrier/csig.h>
 
 #include "carrier/carrier.h"
-#include "netns/net.h"
 #include "netns/policy.h"
-#include "packet/segment.h"
 #include "telemetry/mailbox.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;

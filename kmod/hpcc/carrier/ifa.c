@@ -24,12 +24,10 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/ip6_checksum.h>
-#include <net/tcp.h>
 #include <hpcc/carrier/ifa.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
-#include "common/peek.h"
 #include "netns/links.h"
 
 static const struct hpcc_carrier_ops hpcc_ifa;

@@ -27,11 +27,9 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/dsfield.h>
-#include <net/tcp.h>
 #include <hpcc/carrier/int.h>
 
 #include "carrier/carrier.h"
-#include "common/peek.h"
 #include "netns/links.h"
 
 static const struct hpcc_carrier_ops hpcc_int_md;

@@ -9,7 +9,6 @@
  * as in slow start. CE: Wc falls by 1/8 and incStage restarts. So the flow also reacts to the queue
  * of a link without telemetry while all links with telemetry are idle.
  */
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
@@ -21,7 +20,6 @@
 #include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"
-#include "netns/net.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 

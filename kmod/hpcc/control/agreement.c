@@ -19,12 +19,9 @@
 #include <linux/export.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "control/agreement.h"
-#include "flow/flow.h"
-#include "netns/net.h"
 
 /* About the default length of TCP's SYN queue. A set fills a cache line, and the table 64 KB. */
 #define HPCC_AGREE_SETS		1000

@@ -4,8 +4,6 @@
 #define _HPCC_CONTROL_AGREEMENT_H
 
 #include <linux/in6.h>
-#include <net/tcp.h>
-#include <hpcc/wire/record.h>
 
 #include "packet/arrival.h"
 #include "packet/segment.h"

@@ -3,8 +3,6 @@
 #ifndef _HPCC_CONTROL_CC_H
 #define _HPCC_CONTROL_CC_H
 
-#include <net/tcp.h>
-
 #include "common/peek.h"
 #include "flow/flow.h"
 

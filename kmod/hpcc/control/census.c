@@ -18,12 +18,9 @@
  * share a count if their ifindex is equal modulo HPCC_CENSUS_SLOTS.
  */
 #include <linux/unaligned.h>
-#include <net/tcp.h>
 #include <hpcc/law/newint.h>
 
-#include "common/peek.h"
 #include "control/cc.h"
-#include "netns/net.h"
 #include "telemetry/mailbox.h"
 
 static const u32 hpcc_period_T = 16;

@@ -12,7 +12,6 @@
  * requests telemetry. All functions run under the socket lock.
  */
 #include <linux/module.h>
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
@@ -24,8 +23,6 @@
 #include "control/receiver_ops.h"
 #include "control/silence.h"
 #include "control/window.h"
-#include "flow/flow.h"
-#include "netns/net.h"
 #include "telemetry/mailbox.h"
 
 /* A fallback for loss stops a carrier that data use, if more requests than this had no answer. */

@@ -3,14 +3,11 @@
  * Parameters of the window law, which depend on T, and changes of W that do not follow from the
  * records of an ACK (<hpcc/law/state.h>). All functions run under the socket lock.
  */
-#include <net/tcp.h>
-
 #include "common/device.h"
 #include "control/law.h"
 #include "control/loss.h"
 #include "control/receiver_ops.h"
 #include "control/window.h"
-#include "flow/flow.h"
 #include "netns/policy.h"
 #include "telemetry/mailbox.h"
 

@@ -3,10 +3,7 @@
 #ifndef _HPCC_CONTROL_LAW_H
 #define _HPCC_CONTROL_LAW_H
 
-#include <net/tcp.h>
-
 #include "control/cc.h"
-#include "flow/flow.h"
 
 void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow);

@@ -4,7 +4,6 @@
  * lock for all functions except hpcc_flow_free_parts().
  */
 #include <linux/slab.h>
-#include <net/tcp.h>
 
 #include "carrier/carrier.h"
 #include "common/device.h"

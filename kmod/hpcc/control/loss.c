@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Losses that no link with telemetry explains (<hpcc/law/fallback.h>). Under the socket lock. */
-#include <net/tcp.h>
-
 #include "control/loss.h"
 #include "telemetry/mailbox.h"
 

@@ -3,8 +3,6 @@
 #ifndef _HPCC_CONTROL_LOSS_H
 #define _HPCC_CONTROL_LOSS_H
 
-#include <net/tcp.h>
-
 #include "flow/flow.h"
 
 /* If the receiver computes W, few records arrive: the judgment of losses waits for the load of all

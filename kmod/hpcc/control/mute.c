@@ -19,8 +19,6 @@
  *		HPCC_PAUSE_RESET, because an end cannot detect whether its ACK arrived. Data keep
  *		the option: if the path also drops data, an RTO mutes the flow.
  */
-#include <net/tcp.h>
-
 #include "carrier/carrier.h"
 #include "control/mute.h"
 #include "telemetry/mailbox.h"

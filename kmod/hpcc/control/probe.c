@@ -16,14 +16,12 @@
  * again that uses probes. An ACK that acknowledges no data ends F-RTO, so no probe is sent during
  * F-RTO.
  */
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
-#include "flow/flow.h"
 #include "telemetry/request.h"
 
 /* Send a probe after this many delivered segments, or after T. If W_init has fewer segments, wait

@@ -3,9 +3,6 @@
 #ifndef _HPCC_CONTROL_PROBE_H
 #define _HPCC_CONTROL_PROBE_H
 
-#include <net/tcp.h>
-
-#include "flow/flow.h"
 #include "telemetry/mailbox.h"
 
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);

@@ -23,12 +23,10 @@
 #include <linux/device/driver.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
-#include <net/tcp.h>
 
 #include "control/cc.h"
 #include "control/receiver_ops.h"
 #include "control/remote.h"
-#include "netns/net.h"
 #include "telemetry/mailbox.h"
 
 /* The hooks share @params_new, @arrived, @window and @due as single words. The socket lock protects

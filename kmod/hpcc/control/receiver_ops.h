@@ -4,11 +4,9 @@
 #define _HPCC_CONTROL_RECEIVER_OPS_H
 
 #include <linux/module.h>
-#include <net/tcp.h>
 #include <hpcc/law/newint.h>
 
 #include "flow/flow.h"
-#include "netns/net.h"
 
 /* A receiver that computes W may hold this many segments without an ACK, and one more if a window
  * has HPCC_RX_MANY segments or more. The sender adds this number to W.

@@ -11,7 +11,6 @@
  * the receiver did not answer, or its windows stopped, the sender offers parameters again 256 T
  * later. Socket lock for all functions except those for LOCAL_IN and LOCAL_OUT.
  */
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 #include <hpcc/law/response.h>
 

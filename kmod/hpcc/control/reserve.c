@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bytes of each segment that are kept free for our options. Socket lock for all functions. */
-#include <net/tcp.h>
-
 #include "carrier/carrier.h"
 #include "control/cc.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Silence: usable telemetry has stopped. Socket lock for all functions. */
-#include <net/tcp.h>
-
 #include "control/cc.h"
 #include "control/silence.h"
 

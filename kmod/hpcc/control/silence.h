@@ -3,10 +3,7 @@
 #ifndef _HPCC_CONTROL_SILENCE_H
 #define _HPCC_CONTROL_SILENCE_H
 
-#include <net/tcp.h>
-
 #include "control/cc.h"
-#include "flow/flow.h"
 
 /* Telemetry can have stopped only after more than this number of ACKs without a usable record,
  * while more than this number of requests left.

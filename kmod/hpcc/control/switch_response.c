@@ -8,7 +8,6 @@
  * before TCP sends. TCP, and a host without this module, discards the segment: it has no ACK.
  */
 #include <linux/unaligned.h>
-#include <net/tcp.h>
 
 #include "control/integrity_ops.h"
 #include "control/switch_response.h"

@@ -6,7 +6,6 @@
 #include <hpcc/law/response.h>
 
 #include "control/cc.h"
-#include "flow/flow.h"
 #include "packet/arrival.h"
 
 static inline bool hpcc_has_no_tcp_flags(const struct tcphdr *th)

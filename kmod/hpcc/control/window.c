@@ -5,11 +5,8 @@
  *	snd_cwnd = W / MSS, rounded up	(at least 1, paced at R)
  *	sk_pacing_rate = R = W / T
  */
-#include <net/tcp.h>
-
 #include "control/receiver_ops.h"
 #include "control/window.h"
-#include "netns/net.h"
 
 /* With this many segments or more, ACKs can clock the packets. */
 static const u32 hpcc_clocked_cwnd = 8;

@@ -3,8 +3,6 @@
 #ifndef _HPCC_CONTROL_WINDOW_H
 #define _HPCC_CONTROL_WINDOW_H
 
-#include <net/tcp.h>
-
 #include "flow/flow.h"
 
 /* All functions run under the socket lock. */

@@ -15,7 +15,6 @@
 
 #include "flow/charge.h"
 #include "flow/flow.h"
-#include "netns/net.h"
 
 /* Nobody chooses the addresses of sockets, so a multiplication is a sufficient hash. */
 static u32 hpcc_flow_hash(const void *key, u32 len, u32 seed)

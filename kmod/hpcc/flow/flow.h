@@ -17,7 +17,6 @@
 #include <linux/rhashtable-types.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <net/tcp.h>
 #include <hpcc/law/algo.h>
 #include <hpcc/law/fallback.h>
 #include <hpcc/law/phase.h>

@@ -3,11 +3,7 @@
 #ifndef _HPCC_HOOK_HOOK_H
 #define _HPCC_HOOK_HOOK_H
 
-#include <net/tcp.h>
-
 #include "control/agreement.h"
-#include "packet/arrival.h"
-#include "packet/segment.h"
 
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);

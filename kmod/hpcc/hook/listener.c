@@ -3,7 +3,6 @@
 #include <linux/ipv6.h>
 #include <net/ip6_route.h>
 #include <net/route.h>
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "control/cc.h"

@@ -30,14 +30,10 @@
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <net/ipv6.h>
-#include <net/tcp.h>
 
 #include "carrier/carrier.h"
 #include "control/switch_response.h"
 #include "hook/hook.h"
-#include "packet/arrival.h"
-#include "packet/segment.h"
 
 /* If a TCP header follows more bytes of IPv6 headers than this, the hook ignores it. */
 #define HPCC_EXTHDRS_MAX	512

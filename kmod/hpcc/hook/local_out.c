@@ -22,8 +22,6 @@
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <net/ipv6.h>
-#include <net/tcp.h>
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
@@ -31,7 +29,6 @@
 #include "control/mute.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
-#include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"

@@ -6,16 +6,12 @@
  * other segments an option is ours if an end of this version can write it, and if it is a request
  * or the answer to a request of this end. Any other option is counted and left in the segment.
  */
-#include <net/tcp.h>
-#include <hpcc/wire/record.h>
-
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/integrity_ops.h"
 #include "control/probe.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
-#include "packet/arrival.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* SYN and SYN-ACK: add the option, read the option of the peer, and store a note (agreement.c). */
-#include <net/ipv6.h>
-#include <net/tcp.h>
-#include <hpcc/wire/record.h>
-
 #include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"

@@ -5,7 +5,6 @@
 
 #include <linux/mutex.h>
 #include <linux/xarray.h>
-#include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
 #include "common/netns.h"

@@ -14,7 +14,6 @@
  * IPv4 addresses are IPv4-mapped IPv6 addresses, as in all of this module.
  */
 #include <linux/export.h>
-#include <net/ipv6.h>
 #include <hpcc/compat.h>
 
 #include "netns/policy.h"

@@ -2,8 +2,6 @@
 /* The output of ss and getsockopt(TCP_CC_INFO). */
 #include "common/info.h"
 #include "control/cc.h"
-#include "flow/flow.h"
-#include "netns/net.h"
 #include "observe/netlink.h"
 
 /**

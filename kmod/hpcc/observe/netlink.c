@@ -7,12 +7,9 @@
  */
 #include <linux/module.h>
 
-#include "common/peek.h"
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "control/trace.h"
-#include "flow/flow.h"
-#include "netns/net.h"
 #include "observe/netlink.h"
 
 enum {

@@ -12,10 +12,7 @@
  */
 #include <linux/module.h>
 
-#include "common/peek.h"
 #include "control/agreement.h"
-#include "flow/flow.h"
-#include "netns/net.h"
 #include "observe/netlink.h"
 #include "telemetry/identify.h"
 

@@ -5,10 +5,8 @@
 #ifndef _HPCC_PACKET_ARRIVAL_H
 #define _HPCC_PACKET_ARRIVAL_H
 
-#include <linux/netfilter.h>
 #include <linux/skbuff.h>
 #include <net/ipv6.h>
-#include <net/tcp.h>
 #include <hpcc/compat.h>
 
 #include "common/peek.h"

@@ -3,7 +3,6 @@
 #ifndef _HPCC_PACKET_SEGMENT_H
 #define _HPCC_PACKET_SEGMENT_H
 
-#include <linux/netfilter.h>
 #include <linux/skbuff.h>
 #include <linux/tcp.h>
 

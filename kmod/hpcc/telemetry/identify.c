@@ -22,7 +22,6 @@
 #include <linux/workqueue.h>
 #include <hpcc/compat.h>
 
-#include "netns/net.h"
 #include "telemetry/identify.h"
 
 /* Send IDENTIFY twice for each range of hops that one option covers, because one may be lost. Then

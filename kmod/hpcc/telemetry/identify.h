@@ -3,8 +3,6 @@
 #ifndef _HPCC_TELEMETRY_IDENTIFY_H
 #define _HPCC_TELEMETRY_IDENTIFY_H
 
-#include <hpcc/wire/record.h>
-
 #include "flow/flow.h"
 
 /* Names of the links of a path. The hooks and ack.c use READ_ONCE() and WRITE_ONCE(), no lock. */

@@ -24,9 +24,7 @@
  */
 #include <linux/export.h>
 #include <linux/slab.h>
-#include <net/tcp.h>
 
-#include "netns/net.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 

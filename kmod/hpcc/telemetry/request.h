@@ -3,10 +3,7 @@
 #ifndef _HPCC_TELEMETRY_REQUEST_H
 #define _HPCC_TELEMETRY_REQUEST_H
 
-#include <net/tcp.h>
-
 #include "common/peek.h"
-#include "flow/flow.h"
 #include "telemetry/identify.h"
 
 /* Whether a request is due. Context: RCU read side. */
