@@ -332,31 +332,24 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 	return err ?: -ENOENT;
 }
 
-static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *cb, u32 what,
-			    u64 value)
-{
-	void *head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
-				 NLM_F_MULTI, HPCC_CMD_COUNTERS_GET);
-
-	if (!head)
-		return -EMSGSIZE;
-	if (nla_put_string(skb, HPCC_A_COUNTER_NAME, hpcc_counter_names[what]) ||
-	    nla_put_u64_64bit(skb, HPCC_A_COUNTER_VALUE, value, HPCC_A_COUNTER_PAD)) {
-		genlmsg_cancel(skb, head);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, head);
-	return 0;
-}
-
 /* cb->args[0] is the next counter. */
 static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	const struct hpcc_netns *ns = &hpcc_pernet(sock_net(skb->sk))->ns;
+	void *head;
 
-	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++)
-		if (hpcc_put_counter(skb, cb, cb->args[0], hpcc_counter_read(ns, cb->args[0])))
+	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++) {
+		head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+				   &hpcc_family, NLM_F_MULTI, HPCC_CMD_COUNTERS_GET);
+		if (!head ||
+		    nla_put_string(skb, HPCC_A_COUNTER_NAME, hpcc_counter_names[cb->args[0]]) ||
+		    nla_put_u64_64bit(skb, HPCC_A_COUNTER_VALUE,
+				      hpcc_counter_read(ns, cb->args[0]), HPCC_A_COUNTER_PAD)) {
+			genlmsg_cancel(skb, head);
 			break;
+		}
+		genlmsg_end(skb, head);
+	}
 	return skb->len;
 }
 
