@@ -19,7 +19,6 @@ struct hpcc_charge {
 	struct mem_cgroup *outer;		/* active before hpcc_charge_begin() */
 };
 
-#if defined(CONFIG_MEMCG) && defined(CONFIG_SOCK_CGROUP_DATA)
 /* Charge allocations with __GFP_ACCOUNT to the cgroup of a full socket, until hpcc_charge_end() in
  * the same context. If memory uses cgroup version 1, this charges the root cgroup, which is not
  * accounted: sockets refer to cgroups of version 2 only. Context: not hard interrupts.
@@ -28,10 +27,12 @@ static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
 {
 	struct hpcc_charge charge = {};
 
+#if defined(CONFIG_MEMCG) && defined(CONFIG_SOCK_CGROUP_DATA)
 	if (mem_cgroup_disabled())
 		return charge;
 	charge.css = cgroup_get_e_css(sk->sk_cgrp_data.cgroup, &memory_cgrp_subsys);
 	charge.outer = set_active_memcg(mem_cgroup_from_css(charge.css));
+#endif
 	return charge;
 }
 
@@ -42,15 +43,5 @@ static inline void hpcc_charge_end(struct hpcc_charge charge)
 	set_active_memcg(charge.outer);
 	css_put(charge.css);
 }
-#else
-static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
-{
-	return (struct hpcc_charge){};
-}
-
-static inline void hpcc_charge_end(struct hpcc_charge charge)
-{
-}
-#endif
 
 #endif /* _HPCC_FLOW_CHARGE_H */
