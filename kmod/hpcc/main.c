@@ -18,7 +18,6 @@
 #include <linux/netfilter_ipv4.h>
 
 #include "carrier/carrier.h"
-#include "common/setup.h"
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "hook/hook.h"
@@ -52,24 +51,12 @@ static const struct hpcc_netns_desc hpcc_netns = {
 	.nr_hooks	= ARRAY_SIZE(hpcc_hooks),
 };
 
-/* No request can change the tables of a namespace that exits. Free them a grace period after they
- * were unpublished. A table may contain keys.
- */
-static void __cold hpcc_tables_retire(struct hpcc_net *hn)
+/* A table may contain keys. */
+static void __cold hpcc_table_free(struct rcu_head *rcu)
 {
-	u32 i;
+	struct hpcc_table *table = container_of(rcu, struct hpcc_table, rcu);
 
-	for (i = 0; i < HPCC_TABLES; i++)
-		hn->retired_tables[i] = rcu_replace_pointer(hn->tables[i], NULL, true);
-}
-
-static void __cold hpcc_tables_free(struct hpcc_net *hn)
-{
-	u32 i;
-
-	for (i = 0; i < HPCC_TABLES; i++)
-		if (hn->retired_tables[i])
-			kvfree_sensitive(hn->retired_tables[i], hn->retired_tables[i]->size);
+	kvfree_sensitive(table, table->size);
 }
 
 static int __net_init __cold hpcc_net_init(struct net *net)
@@ -81,7 +68,7 @@ static int __net_init __cold hpcc_net_init(struct net *net)
 	hpcc_paths_init(hn);
 	err = hpcc_netns_init(net, &hpcc_netns);
 	if (err)
-		kfree(rcu_access_pointer(hn->agreements));
+		hpcc_agreement_exit(hn);
 	return err;
 }
 
@@ -90,32 +77,28 @@ static void __net_exit hpcc_net_pre_exit(struct net *net)
 	hpcc_netns_pre_exit(net, &hpcc_netns);
 }
 
-static void __net_exit hpcc_net_exit(struct net *net)
+/* Kernel sockets may still count events, write notes and read tables, see struct hpcc_netns. The core
+ * frees struct hpcc_net after all exit handlers. No hook and no request can allocate a table any more.
+ */
+static void __net_exit __cold hpcc_net_exit(struct net *net)
 {
+	struct hpcc_net *hn = hpcc_pernet(net);
+	struct hpcc_table *table;
+	u32 i;
+
 	hpcc_netns_exit(net, &hpcc_netns);
-	cancel_delayed_work_sync(&hpcc_pernet(net)->path_end);
+	cancel_delayed_work_sync(&hn->path_end);
+	hpcc_agreement_exit(hn);
+	for (i = 0; i < HPCC_TABLES; i++) {
+		table = rcu_replace_pointer(hn->tables[i], NULL, true);
+		if (table)
+			call_rcu(&table->rcu, hpcc_table_free);
+	}
 }
 
-/* Kernel sockets may still count events and write notes, see struct hpcc_netns. The core frees
- * struct hpcc_net after all exit handlers. No hook runs any more that could allocate a table.
- */
-static void __net_exit __cold hpcc_net_exit_batch(struct list_head *nets)
+static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {
-	struct hpcc_net *hn;
-	struct net *net;
-
-	list_for_each_entry(net, nets, exit_list) {
-		hn = hpcc_pernet(net);
-		hn->retired_agreements = rcu_replace_pointer(hn->agreements, NULL, true);
-		hpcc_tables_retire(hn);
-	}
-	/* Waits for an RCU grace period. */
 	hpcc_netns_exit_batch(nets, &hpcc_netns);
-	list_for_each_entry(net, nets, exit_list) {
-		hn = hpcc_pernet(net);
-		kfree(hn->retired_agreements);
-		hpcc_tables_free(hn);
-	}
 }
 
 static struct pernet_operations hpcc_net_ops = {

@@ -6,8 +6,7 @@
 #include <linux/module.h>
 
 #include "carrier/carrier.h"
-#include "netns/links.h"
-#include "netns/policy.h"
+#include "netns/table.h"
 #include "telemetry/mailbox.h"
 
 const struct hpcc_carrier_ops hpcc_tcp_option;

@@ -27,7 +27,7 @@
 #include <hpcc/carrier/csig.h>
 
 #include "carrier/carrier.h"
-#include "netns/policy.h"
+#include "netns/table.h"
 #include "telemetry/mailbox.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;

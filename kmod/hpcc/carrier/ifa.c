@@ -28,7 +28,7 @@
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
-#include "netns/links.h"
+#include "netns/table.h"
 
 static const struct hpcc_carrier_ops hpcc_ifa;
 

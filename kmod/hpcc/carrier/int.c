@@ -30,7 +30,7 @@
 #include <hpcc/carrier/int.h>
 
 #include "carrier/carrier.h"
-#include "netns/links.h"
+#include "netns/table.h"
 
 static const struct hpcc_carrier_ops hpcc_int_md;
 

@@ -14,7 +14,7 @@
 #include <hpcc/carrier/ioam.h>
 
 #include "carrier/carrier.h"
-#include "netns/links.h"
+#include "netns/table.h"
 #include "telemetry/mailbox.h"
 
 static const struct hpcc_carrier_ops hpcc_ioam;

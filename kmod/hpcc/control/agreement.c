@@ -35,6 +35,7 @@ struct hpcc_agree_lock {
 } ____cacheline_aligned_in_smp;
 
 struct hpcc_agreements {
+	struct rcu_head		rcu;
 	struct hpcc_agree_lock	locks[HPCC_AGREE_LOCKS];
 	struct hpcc_note	set[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
 };
@@ -97,17 +98,17 @@ static bool __cold hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *t
 	return true;
 }
 
-/* Whether the set contains the note. No lock, because a flood of SYNs must not take locks. If the
- * result is true, the caller searches again under the lock.
+/* The place of the connection's note, or NULL. Without the lock the result may be outdated: a flood of
+ * SYNs must not take locks. If it is not NULL, the caller searches again under the lock.
  */
-static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
+static struct hpcc_note *hpcc_note_place(const struct hpcc_note_ref *ref)
 {
 	u32 i;
 
 	for (i = 0; i < HPCC_AGREE_WAYS; i++)
 		if (READ_ONCE(ref->way[i].key) == ref->key)
-			return true;
-	return false;
+			return &ref->way[i];
+	return NULL;
 }
 
 static u32 hpcc_note_age(const struct hpcc_note *note)
@@ -117,16 +118,10 @@ static u32 hpcc_note_age(const struct hpcc_note *note)
 
 static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 {
-	u32 i;
+	struct hpcc_note *note = hpcc_note_place(ref);
 
 	lockdep_assert_held(ref->lock);
-	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		struct hpcc_note *note = &ref->way[i];
-
-		if (note->key == ref->key)
-			return hpcc_note_age(note) < HPCC_AGREE_LIFETIME ? note : NULL;
-	}
-	return NULL;
+	return note && hpcc_note_age(note) < HPCC_AGREE_LIFETIME ? note : NULL;
 }
 
 /* Replace a note with the same key, a free note, or the oldest note. */
@@ -197,7 +192,7 @@ struct hpcc_note __cold hpcc_agree_read(const struct net *net, const struct hpcc
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) &&
-	    hpcc_note_seen(&ref) && (!in || hpcc_arrival_intact(in))) {
+	    hpcc_note_place(&ref) && (!in || hpcc_arrival_intact(in))) {
 		spin_lock_bh(ref.lock);
 		found = hpcc_note_find(&ref);
 		if (found)
@@ -276,4 +271,13 @@ void __init hpcc_agreement_init(void)
 	/* hpcc_note.prior_hold has 19 bits. */
 	BUILD_BUG_ON(HPCC_HOLD_MAX + 1 >= BIT(19));
 	get_random_bytes(&hpcc_notes_key, sizeof(hpcc_notes_key));
+}
+
+/* Free the table of a namespace that exits. Kernel sockets may still read it. */
+void __cold hpcc_agreement_exit(struct hpcc_net *hn)
+{
+	struct hpcc_agreements *table = rcu_replace_pointer(hn->agreements, NULL, true);
+
+	if (table)
+		kfree_rcu(table, rcu);
 }

@@ -40,6 +40,7 @@ static inline u8 hpcc_note_kind(struct hpcc_note note)
 }
 
 void hpcc_agreement_init(void);
+void hpcc_agreement_exit(struct hpcc_net *hn);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
 void hpcc_agree_write(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,

@@ -8,7 +8,7 @@
 #include "control/loss.h"
 #include "control/receiver_ops.h"
 #include "control/window.h"
-#include "netns/policy.h"
+#include "netns/table.h"
 #include "telemetry/mailbox.h"
 
 /* With one record per T, U is measured in the last T only, so W alternates around the fair window.

@@ -16,7 +16,7 @@
 #include "control/receiver_ops.h"
 #include "control/window.h"
 #include "flow/charge.h"
-#include "netns/policy.h"
+#include "netns/table.h"
 #include "telemetry/identify.h"
 
 /* The flow is complete before the hooks can find it. */
@@ -63,7 +63,6 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 
 	hpcc_loss_begin(tcp_sk(sk), flow);
 	hpcc_law_begin(sk, flow);
-	hpcc_loss_cap(flow, ~0U);
 	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) || hpcc_carrier_of(flow)->probes_only);
 	if (prior_hold || !hpcc_starts_at_line_rate(sk, base_rtt_ns,
 						    READ_ONCE(sysctls->start_rtt_ns)))

@@ -23,13 +23,14 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 	       flow->params.T * HPCC_AUDIT_AGE_T;
 }
 
-/* Start to count DSACKs. */
+/* Start to count DSACKs. Classic's window has no limit yet. */
 static inline void hpcc_loss_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	flow->tlp.dsacks = tp->dsack_dups;
+	flow->loss.classic_cwnd = ~0U;
 }
 
-/* If the return to telemetry fails, classic's window is at most @cwnd; ~0: no limit. */
+/* If the return to telemetry fails, classic's window is at most @cwnd. */
 static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 {
 	flow->loss.classic_cwnd = cwnd;

@@ -6,7 +6,7 @@
 #include "control/integrity_ops.h"
 #include "control/receiver_ops.h"
 #include "hook/hook.h"
-#include "netns/policy.h"
+#include "netns/table.h"
 
 /* After this many losses of a SYN, suspect its option, and send the SYN without it. */
 #define HPCC_SYN_TRIES		2

@@ -7,8 +7,6 @@
 #include <linux/bsearch.h>
 #include <linux/export.h>
 
-#include "netns/links.h"
-#include "netns/net.h"
 #include "netns/table.h"
 
 /**

@@ -11,7 +11,6 @@
 #include <linux/module.h>
 #include <linux/netlink.h>
 
-#include "common/setup.h"
 #include "netns/net.h"
 
 static const struct {
@@ -28,15 +27,7 @@ static const struct {
 
 /* main.c sets up() and down(). */
 struct hpcc_setup hpcc_setup = { .name = "tcp_hpcc" };
-
-/**
- * hpcc_is_up() - whether flows and the state of network namespaces are initialized
- */
-bool hpcc_is_up(void)
-{
-	return hpcc_setup_is_up(&hpcc_setup);
-}
-EXPORT_SYMBOL_GPL(hpcc_is_up);
+EXPORT_SYMBOL_GPL(hpcc_setup);
 
 unsigned long hpcc_modules_loaded __read_mostly = BIT(HPCC_CARRIER_TCP);
 EXPORT_SYMBOL_GPL(hpcc_modules_loaded);

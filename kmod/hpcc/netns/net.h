@@ -8,6 +8,7 @@
 #include <net/netns/generic.h>
 
 #include "common/netns.h"
+#include "common/setup.h"
 
 enum hpcc_counter {
 #define COUNTER(id, name, meaning)	HPCC_C_##id
@@ -25,7 +26,6 @@ enum hpcc_carrier {
 };
 
 struct hpcc_agreements;
-struct hpcc_setup;
 struct hpcc_table;
 struct netlink_ext_ack;
 struct nlattr;
@@ -104,9 +104,6 @@ struct hpcc_net {
 	u32 tables_made;		/* number of the newest table; @path_lock */
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];	/* by the device of arrival */
 	struct hpcc_agreements __rcu *agreements;	/* of past handshakes (agreement.c) */
-	/* @agreements and @tables after the exit of the namespace, until they can be freed */
-	struct hpcc_agreements *retired_agreements;
-	struct hpcc_table *retired_tables[HPCC_TABLES];
 };
 
 /* Numbers of the modules of receiver mode and signed feedback, after those of enum hpcc_carrier. */
@@ -146,7 +143,13 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 }
 
 extern struct hpcc_setup hpcc_setup;
-bool hpcc_is_up(void);
+
+/* Whether flows and the state of network namespaces are initialized. */
+static inline bool hpcc_is_up(void)
+{
+	return hpcc_setup_is_up(&hpcc_setup);
+}
+
 void hpcc_module_request(const char *name);
 int hpcc_module_load(unsigned int id);
 int hpcc_module_need(unsigned int id, const struct nlattr *attr, struct netlink_ext_ack *extack);

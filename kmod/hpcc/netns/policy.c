@@ -16,7 +16,7 @@
 #include <linux/export.h>
 #include <hpcc/compat.h>
 
-#include "netns/policy.h"
+#include "netns/table.h"
 
 /**
  * hpcc_peer_policy_for() - parameters of connections with an address

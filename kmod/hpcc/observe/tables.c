@@ -15,8 +15,6 @@
 
 #include "common/device.h"
 #include "netns/keys.h"
-#include "netns/links.h"
-#include "netns/policy.h"
 #include "netns/table.h"
 #include "observe/netlink.h"
 
