@@ -77,8 +77,8 @@ static void __net_exit hpcc_net_pre_exit(struct net *net)
 	hpcc_netns_pre_exit(net, &hpcc_netns);
 }
 
-/* Kernel sockets may still count events, write notes and read tables, see struct hpcc_netns. The core
- * frees struct hpcc_net after all exit handlers. No hook and no request can allocate a table any more.
+/* Kernel sockets may still count events, write notes and read tables: see struct hpcc_netns. The
+ * core frees struct hpcc_net after all exit handlers. No hook and no request can allocate a table.
  */
 static void __net_exit __cold hpcc_net_exit(struct net *net)
 {
@@ -145,7 +145,8 @@ static int __init hpcc_init(void)
 	BUILD_BUG_ON(offsetof(struct hpcc_net, ns));
 
 	hpcc_agreement_init();
-	hpcc_cc_init(hpcc_get_info);
+	hpcc_ops.get_info = hpcc_get_info;
+	hpcc_cc_init();
 	hpcc_notify = hpcc_nl_notify;
 	hpcc_stack_in = hpcc_unseen_in;
 	/* From here on sockets may run hpcc, so no later step may fail. */

@@ -195,12 +195,11 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* In the start phase the window becomes the number of segments that arrived in order. */
 static void ldcp_lost(struct sock *sk, struct ldcp_ca *ca)
 {
 	ca->cw_undo_q24 = ca->cw_q24;
 	if (ca->stage == LDCP_START) {
-		ldcp_start_end(sk, ca, ldcp_start_acked_q24(sk, ca), LDCP_C_START_LOST);
+		ldcp_start_lost(sk, ca);
 		return;
 	}
 	ca->cw_q24 = max_t(u64, ca->cw_q24 / 2, ca->params.cw_min_q24);

@@ -102,9 +102,8 @@ void ldcp_cc_init(void);
 
 void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca);
 void ldcp_start_allow_reordering(struct sock *sk);
-void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_counter why);
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked);
-u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca);
+void ldcp_start_lost(struct sock *sk, struct ldcp_ca *ca);
 unsigned int ldcp_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 
 void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce);

@@ -62,14 +62,8 @@ void ldcp_start_allow_reordering(struct sock *sk)
 		tp->reordering = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
 }
 
-/**
- * ldcp_start_end() - change to the stable stage
- * @sk: socket
- * @ca: its state, in LDCP_START
- * @cw_q24: window of the stable stage, segments
- * @why: counter to increment
- */
-void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_counter why)
+/* Change to the stable stage. @cw_q24: its window, segments. @why: counter to increment. */
+static void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_counter why)
 {
 	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
 	ca->stage = LDCP_STABLE;
@@ -77,14 +71,12 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24, enum ldcp_c
 	ldcp_count(sk, why, 1);
 }
 
-/* Number of segments acknowledged in order so far. @ca: its state, in LDCP_START. Return: segments,
- * Q24.
- */
-u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
+/* A loss ends the start phase: the window becomes the number of segments that arrived in order. */
+void ldcp_start_lost(struct sock *sk, struct ldcp_ca *ca)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 bytes_q24 = (u64)(tcp_sk(sk)->snd_una - ca->start_seq) << LDCP_CW_BITS;
 
-	return div_u64((u64)(tp->snd_una - ca->start_seq) << LDCP_CW_BITS, tp->mss_cache);
+	ldcp_start_end(sk, ca, div_u64(bytes_q24, tcp_sk(sk)->mss_cache), LDCP_C_START_LOST);
 }
 
 /* An upper limit for cw: if the handshake waited for neighbour resolution, IW is too large. */

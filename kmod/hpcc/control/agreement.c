@@ -98,8 +98,8 @@ static bool __cold hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *t
 	return true;
 }
 
-/* The place of the connection's note, or NULL. Without the lock the result may be outdated: a flood of
- * SYNs must not take locks. If it is not NULL, the caller searches again under the lock.
+/* The place of the connection's note, or NULL. Without the lock, because a flood of SYNs must not
+ * take locks, the result may be outdated: the caller searches again under the lock.
  */
 static struct hpcc_note *hpcc_note_place(const struct hpcc_note_ref *ref)
 {
@@ -155,8 +155,8 @@ static void __cold hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @note: the note. If only the SYN carried the option (@note.done is false), an existing note stays:
- *	the SYN is a copy
+ * @note: the note. If only the SYN carried the option (@done is 0), an existing note stays: the SYN
+ *	is a copy
  * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
  */
 void __cold hpcc_agree_write(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
@@ -227,39 +227,29 @@ static u32 hpcc_irs(const struct sock *sk)
 	return tp->rcv_nxt - 1 - (u32)tp->bytes_received;
 }
 
-/* Take a connection's note and report the agreement. @prior_hold: result: value of
- * hpcc_agreement_save(); 0: new connection. @kind: result: the option's kind. Context: socket lock.
- * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
+/* Take a connection's note. Context: socket lock. Return: the note; its capabilities are 0 unless
+ * both ends carried the option, and its prior_hold is 0 if the connection is new.
  */
-u16 __cold hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
+struct hpcc_note __cold hpcc_agreed(const struct sock *sk)
 {
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
 
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_read(sock_net(sk), &tuple, hpcc_irs(sk), NULL, true);
-	*prior_hold = note.prior_hold;
-	*kind = hpcc_note_kind(note);
-	return note.done ? note.caps : 0;
+	if (!note.done)
+		note.caps = 0;
+	return note;
 }
 
-/**
- * hpcc_agreement_save() - save the agreement of a connection that leaves hpcc
- * @sk: connected socket, under its lock
- * @prior_hold: hpcc_note.prior_hold
- * @caps: HPCC_CAP_* of the peer
- * @kind: the option's kind
+/* Save the agreement of a connection that leaves hpcc, for hpcc_agreed(). @sk: connected socket,
+ * under its lock.
  */
-void __cold hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind)
+void __cold hpcc_agreement_save(const struct sock *sk, struct hpcc_note note)
 {
-	struct hpcc_note note = {
-		.prior_hold = prior_hold,
-		.other = kind == HPCC_OPT_KIND_OTHER,
-		.caps = caps,
-		.done = true,
-	};
 	struct hpcc_tuple tuple;
 
+	note.done = true;
 	hpcc_tuple_of_sock(sk, &tuple);
 	hpcc_agree_write(sock_net(sk), &tuple, hpcc_irs(sk), note, NULL);
 }

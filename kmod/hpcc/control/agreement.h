@@ -48,7 +48,7 @@ void hpcc_agree_write(const struct net *net, const struct hpcc_tuple *tuple, u32
 struct hpcc_note hpcc_agree_read(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 				 const struct hpcc_arrival *in, bool take);
 
-u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind);
-void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind);
+struct hpcc_note hpcc_agreed(const struct sock *sk);
+void hpcc_agreement_save(const struct sock *sk, struct hpcc_note note);
 
 #endif /* _HPCC_CONTROL_AGREEMENT_H */

@@ -55,7 +55,7 @@ void hpcc_release(struct sock *sk);
 void hpcc_flow_free_parts(struct hpcc_flow *flow);
 
 /* Which congestion response a connection runs (classic.c). */
-void hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info));
+void hpcc_cc_init(void);
 void hpcc_run(struct sock *sk, bool classic, bool agreed);
 void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);

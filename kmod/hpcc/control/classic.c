@@ -197,7 +197,8 @@ static void __cold hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 	if (likely(!flow->carrier && !flow->probes)) {
 		if (READ_ONCE(flow->mute.state) || !hpcc_carrier_is_due(flow))
 			return;
-		hpcc_carrier_again(sk, flow);
+		hpcc_carrier_begin(sk, flow);
+		hpcc_probes_set(sk, flow, hpcc_carrier_of(flow)->probes_only);
 		hpcc_silence_end(flow);
 		return;
 	}
@@ -262,13 +263,9 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
 struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
 
-/* Complete the callbacks, and create those for connections without ECN. @get_info: answers ss and
- * getsockopt(TCP_CC_INFO).
- */
-void __init hpcc_cc_init(size_t (*get_info)(struct sock *sk, u32 ext, int *attr,
-					    union tcp_cc_info *info))
+/* Create the callbacks for connections without ECN. */
+void __init hpcc_cc_init(void)
 {
-	hpcc_ops.get_info = get_info;
 	hpcc_no_ecn_ops = hpcc_ops;
 	hpcc_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
 	hpcc_classic_no_ecn_ops = hpcc_classic_ops;

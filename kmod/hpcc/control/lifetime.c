@@ -20,17 +20,18 @@
 #include "telemetry/identify.h"
 
 /* The flow is complete before the hooks can find it. */
-static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, bool fresh,
+static struct hpcc_flow *hpcc_flow_make(struct sock *sk, struct hpcc_note note,
 					enum hpcc_counter *why)
 {
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	struct hpcc_charge charge = hpcc_charge_begin(sk);
-	struct hpcc_flow *flow = hpcc_flow_alloc(sk, caps, kind, why);
+	struct hpcc_flow *flow = hpcc_flow_alloc(sk, note.caps, hpcc_note_kind(note), why);
 
 	if (flow) {
 		hpcc_carrier_begin(sk, flow);
 		hpcc_receiver_get(flow);
-		hpcc_integrity_get(sk, flow, fresh);
-		hpcc_window_begin(sk, flow);
+		hpcc_integrity_get(sk, flow, !note.prior_hold);
+		hpcc_pacing_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs), &flow->stamped);
 		if (!hpcc_flow_publish(flow))
 			flow = NULL;
 	}
@@ -91,45 +92,43 @@ void __cold hpcc_begin(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_peer_policy policy;
+	struct hpcc_note note;
 	enum hpcc_counter why;
 	struct hpcc_flow *flow;
-	u32 prior_hold;
-	u16 caps;
-	u8 kind;
 
 	ca->flow = NULL;
 	if (unlikely(!hpcc_is_up())) {
 		hpcc_run(sk, true, false);
 		return;
 	}
-	caps = hpcc_agreed(sk, &prior_hold, &kind);
+	note = hpcc_agreed(sk);
 	why = HPCC_C_NOT_AGREED;
-	if (!(caps & HPCC_CAP_SIGNED) && hpcc_key_caps(sk) & HPCC_KEY_REQUIRED) {
+	if (!(note.caps & HPCC_CAP_SIGNED) && hpcc_key_caps(sk) & HPCC_KEY_REQUIRED) {
 		why = HPCC_C_KEY_REQUIRED;
-		caps = 0;
+		note.caps = 0;
 	}
-	if (!caps) {
+	if (!note.caps) {
 		hpcc_begin_without(sk, why);
 		return;
 	}
 	/* A socket that returns by setsockopt() keeps its agreement: the peer may compute W. */
 	policy = hpcc_peer_policy_of(sk);
-	if (!prior_hold && !(policy.where && hpcc_receiver_is_loaded()))
-		caps &= ~HPCC_CAP_WINDOW;
-	flow = hpcc_flow_make(sk, caps, kind, !prior_hold, &why);
+	if (!note.prior_hold && !(policy.where && hpcc_receiver_is_loaded()))
+		note.caps &= ~HPCC_CAP_WINDOW;
+	flow = hpcc_flow_make(sk, note, &why);
 	/* Only receiver mode can stop a peer that still computes W. */
-	if (flow && prior_hold && caps & HPCC_CAP_WINDOW && !flow->rx_window_agreed) {
+	if (flow && note.prior_hold && note.caps & HPCC_CAP_WINDOW && !flow->rx_window_agreed) {
 		hpcc_flow_destroy(flow);
 		flow = NULL;
 		why = HPCC_C_NOT_AGREED;
 	}
 	if (!flow) {
 		/* A later setsockopt() may succeed. */
-		hpcc_agreement_save(sk, prior_hold, caps, kind);
+		hpcc_agreement_save(sk, note);
 		hpcc_begin_without(sk, why);
 		return;
 	}
-	hpcc_begin_flow(sk, flow, prior_hold, policy.base_rtt_ns);
+	hpcc_begin_flow(sk, flow, note.prior_hold, policy.base_rtt_ns);
 	ca->flow = flow;
 	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
@@ -155,8 +154,11 @@ void __cold hpcc_release(struct sock *sk)
 		receiver->end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
-		hpcc_agreement_save(sk, 1 + hpcc_fallback_hold(&flow->fallback,
-							       hpcc_lost(tcp_sk(sk), flow)),
-				    flow->caps, flow->kind);
+		hpcc_agreement_save(sk, (struct hpcc_note){
+			.prior_hold = 1 + hpcc_fallback_hold(&flow->fallback,
+							     hpcc_lost(tcp_sk(sk), flow)),
+			.other = flow->kind == HPCC_OPT_KIND_OTHER,
+			.caps = flow->caps,
+		});
 	hpcc_flow_destroy(flow);
 }

@@ -50,13 +50,6 @@ void __cold hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_probes_set(sk, flow, flow->probes && probes);
 }
 
-/* Try the carrier of the route again. Context: socket lock; the flow has no carrier. */
-void __cold hpcc_carrier_again(struct sock *sk, struct hpcc_flow *flow)
-{
-	hpcc_carrier_begin(sk, flow);
-	hpcc_probes_set(sk, flow, hpcc_carrier_of(flow)->probes_only);
-}
-
 /* Let probes or data carry requests, and reserve space in data. @probes: use probes, if the
  * connection negotiated SACK. Context: socket lock.
  */

@@ -6,7 +6,6 @@
 #include "telemetry/mailbox.h"
 
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_carrier_again(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);

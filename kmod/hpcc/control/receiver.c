@@ -312,7 +312,7 @@ static int hpcc_receiver_register(const struct hpcc_receiver_ops *ops)
 	return 0;
 }
 
-/* The module's exit: no flow uses it. Waits until hpcc_receiver_get() does not read @ops any more. */
+/* The module's exit: no flow uses it. Waits until no hpcc_receiver_get() still reads @ops. */
 static void hpcc_receiver_unregister(const struct hpcc_receiver_ops *ops)
 {
 	clear_bit(HPCC_MODULE_RECEIVER, &hpcc_modules_loaded);

@@ -24,13 +24,6 @@ static const u32 hpcc_W_min_mss_shift = 4;
 static const u32 hpcc_burst_host_ns = 8 * NSEC_PER_USEC;
 static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
-/* Set the burst limits of a new flow. */
-void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
-{
-	hpcc_pacing_init(sk, &flow->burst, READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_segs),
-			 &flow->stamped);
-}
-
 /* Set the burst length that is allowed even if the window is small. Short bursts cost timers and
  * passes through the stack, long bursts make queues longer. 8 us are a small part of a T of 32 us
  * or more. With a smaller T the window alone sets the length. @B_host: rate of the host, bytes/s.

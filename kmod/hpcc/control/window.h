@@ -37,7 +37,6 @@ static inline void hpcc_conserve_end(struct hpcc_flow *flow)
 	flow->conserving = false;
 }
 
-void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host);
 u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
 	       u32 start_rtt_ns);

@@ -215,15 +215,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	return seen & BIT(HPCC_SEEN_KEEP) || end != in->optlen ? in->optlen : tail;
 }
 
-/**
- * hpcc_unseen_in() - process the options of a probe that TCP will not receive, and answer it
- * @sk: socket
- * @flow: its flow
- * @in: the probe, with a stack
- * @at: as in hpcc_options_in()
- * @pos: as in hpcc_options_in()
- * Context: LOCAL_IN.
- */
+/* See hpcc_stack_in. */
 void hpcc_unseen_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
 		    u32 pos)
 {

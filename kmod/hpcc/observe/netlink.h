@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Generic netlink family "hpcc" (netlink.c), its module hpcc_netlink (requests.c, tables.c), and the
- * output of ss and getsockopt(TCP_CC_INFO) (info.c).
+/* Generic netlink family "hpcc" (netlink.c), its module hpcc_netlink (requests.c, tables.c), and
+ * the output of ss and getsockopt(TCP_CC_INFO) (info.c).
  */
 #ifndef _HPCC_OBSERVE_NETLINK_H
 #define _HPCC_OBSERVE_NETLINK_H
