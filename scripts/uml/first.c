@@ -5,7 +5,7 @@
  * is linked statically and reads no other file, so it runs in the same way on each host.
  *
  *	first			mount the file systems of the list, then execute init.sh
- *	first insmod FILE	load a module
+ *	first insmod FILE [NAME=VALUE]...	load a module with these parameters
  *	first poweroff
  *
  * A line of the list is TYPE SOURCE TARGET. TYPE is a file system, or ro or rw: then
@@ -85,19 +85,23 @@ static int start(void)
 	return failed("exec", "/bin/sh");
 }
 
-static int insmod(const char *path)
+static int insmod(const char *path, char **more)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char parameters[4096] = "";
+	size_t used = 0;
 
-	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+	for (; *more && used < sizeof(parameters); more++)
+		used += snprintf(parameters + used, sizeof(parameters) - used, "%s ", *more);
+	if (fd < 0 || syscall(SYS_finit_module, fd, parameters, 0))
 		return failed("insmod", path);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "insmod"))
-		return insmod(argv[2]);
+	if (argc >= 3 && !strcmp(argv[1], "insmod"))
+		return insmod(argv[2], argv + 3);
 	if (argc == 2 && !strcmp(argv[1], "poweroff")) {
 		sync();
 		reboot(RB_POWER_OFF);

@@ -9,7 +9,7 @@
 #
 #	local tree mem timeout dir
 #	local -a modules rw ro env kernel
-#	local -A at
+#	local -A at params
 
 # shellcheck source=scripts/debian.sh
 . "$HERE/../debian.sh"
@@ -21,6 +21,7 @@ job_option()
 	case $1 in
 	--tree) tree=$2 ;;
 	--module) modules+=("$(readlink -f "$2")") ;;
+	--param) params[${modules[-1]}]+=" $(printf %q "$2")" ;;
 	--rw) rw+=("$(readlink -f "$2")"); LAST=${rw[-1]} ;;
 	--ro) ro+=("$(readlink -f "$2")"); LAST=${ro[-1]} ;;
 	--at)
@@ -128,7 +129,7 @@ job_main()
 		printf 'cd %q || exit 125\n' "${dir:-$PWD}"
 		with_depends "${modules[@]}" | while IFS= read -r quoted; do
 			[ -z "$KERNEL_MODULES" ] || load_own "$quoted"
-			printf '%s %q || exit 125\n' "$INSMOD" "$(guest_path "$quoted")"
+			printf '%s %q%s || exit 125\n' "$INSMOD" "$(guest_path "$quoted")" "${params[$quoted]:-}"
 		done
 		printf '%q ' exec "$@"
 		echo

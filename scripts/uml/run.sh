@@ -6,6 +6,7 @@
 #
 #   --tree DIR      kernel tree of build.sh (default: the tree that build.sh prints)
 #   --module FILE   first load the module FILE and its dependencies; may be repeated
+#   --param NAME=VAL  parameter of the last --module; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
 #   --ro DIR        let the guest read DIR even if it is below /tmp or /run
@@ -293,7 +294,7 @@ main()
 {
 	local tree='' mem=1G seed=1 timeout=600 bare='' interactive='' dir='' confine=''
 	local -a modules=() rw=() ro=() env=() kernel=()
-	local -A at=()
+	local -A at=() params=()
 	local -a clock=(time-travel=inf-cpu "time-travel-start=${EPOCH}000000000")
 
 	while [[ ${1:-} == -* ]]; do

@@ -6,6 +6,7 @@
 #
 #   --tree DIR      directory with a kernel (default: the directory that kernel.sh prints)
 #   --module FILE   first load FILE and the modules that it depends on; may be repeated
+#   --param NAME=VAL  parameter of the last --module; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only; /tmp and /run are tmpfs
 #   --ro DIR        let the guest read DIR even if it is below /tmp or /run
@@ -197,7 +198,7 @@ main()
 {
 	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-} dir=''
 	local -a modules=() rw=() ro=() env=() kernel=() qemu=() more=()
-	local -A at=()
+	local -A at=() params=()
 
 	while [[ ${1:-} == -* ]]; do
 		case $1 in
