@@ -5,6 +5,10 @@
 # q_hpcc.so, hpcc-network, hpcc-traffic) against the kernel TREE, and print the
 # directory that contains them. The script builds a copy of the sources, so that it does
 # not disturb a build for the host. The result stays in the cache until the sources change.
+#
+# modules.sh TREE SOURCE...: the same for other modules: one .c file for each, or one
+# directory with a Kbuild. The file "digest" is a hash of the sources. If a source does
+# not compile, print the messages of the compiler, with the names of the user's files.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -13,6 +17,9 @@ CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 BUILDING=
 # Process ID of the leader of the process group that compiles.
 COMPILING=
+# Arguments of find: files that a build does not write
+SOURCES=(-type f ! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*'
+	! -path '*/.*' ! -name '*.order' ! -name '*.symvers')
 
 # shellcheck disable=SC2317 # called by trap
 cleanup()
@@ -35,9 +42,7 @@ cleanup()
 sources()
 {
 	find Kbuild dkms.conf include kmod qdisc scripts/kbuild \
-		tools/Makefile tools/include tools/network tools/traffic -type f \
-		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
-		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
+		tools/Makefile tools/include tools/network tools/traffic "${SOURCES[@]}" | LC_ALL=C sort
 }
 
 # suite_of TREE: print the Debian suite whose compiler built a distribution's kernel; print
@@ -66,7 +71,7 @@ profiled()
 compile_modules()
 {
 	local tree=$1 copy=$2 suite
-	local -a how=(make -C "$tree" M="$copy" -j "$(nproc)" modules)
+	local -a how=(make -C "$tree" M="$copy" -j "$(nproc)" "${@:3}" modules)
 
 	# The directory of the copy loses its random suffix when the build is complete.
 	! profiled "$tree" ||
@@ -94,16 +99,28 @@ compile()
 
 progress()
 {
-	local pid=$1 started=$SECONDS next=30
+	local pid=$1 what=$2 started=$SECONDS next=30
 
-	echo "lab: building modules and tools" >&2
+	echo "lab: $what" >&2
 	while kill -0 "$pid" 2>/dev/null; do
 		if [ $((SECONDS - started)) -ge "$next" ]; then
-			echo "lab: building modules and tools, $((SECONDS - started)) s" >&2
+			echo "lab: $what, $((SECONDS - started)) s" >&2
 			next=$((SECONDS - started + 30))
 		fi
 		sleep 0.2
 	done
+}
+
+# logged WHAT COMMAND...: run COMMAND with its output in $BUILDING/log, and show progress.
+logged()
+{
+	set -m
+	"${@:2}" > "$BUILDING/log" 2>&1 < /dev/null &
+	COMPILING=$!
+	set +m
+	progress "$COMPILING" "$1"
+	wait "$COMPILING" || return 1
+	COMPILING=
 }
 
 build()
@@ -114,17 +131,11 @@ build()
 	copy=$BUILDING/src
 	mkdir "$copy"
 	sources | tar -cf - -T - | tar -C "$copy" -xf -
-	set -m
-	compile "$tree" "$copy" > "$BUILDING/log" 2>&1 < /dev/null &
-	COMPILING=$!
-	set +m
-	progress "$COMPILING"
-	if ! wait "$COMPILING"; then
+	if ! logged "building modules and tools" compile "$tree" "$copy"; then
 		tail -n 40 "$BUILDING/log" >&2
 		echo "lab: building against $tree failed" >&2
 		exit 1
 	fi
-	COMPILING=
 	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/*.ko "$copy"/qdisc/q_hpcc.so \
 		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
 	profiled "$tree" || rm -rf "$copy"
@@ -134,6 +145,60 @@ build()
 		BUILDING=
 	fi
 	[ -e "$final/tcp_hpcc.ko" ]
+}
+
+# copy_sources COPY SOURCE...: copy regular files, without build products. Files get a Kbuild, with which
+# the kernel's own sources also find their headers.
+copy_sources()
+{
+	local copy=$1 path
+
+	mkdir "$copy"
+	if [ -d "$2" ]; then
+		(cd "$2" && find . "${SOURCES[@]}" -print0 | tar --null -cf - -T -) | tar -C "$copy" -xf -
+		return
+	fi
+	for path in "${@:2}"; do
+		cp -- "$path" "$copy"
+		path=${path##*/}
+		echo "obj-m += ${path%.c}.o"
+	done > "$copy/Kbuild"
+	# shellcheck disable=SC2016 # make expands it
+	echo 'ccflags-y += -I$(srctree)/net/ipv4 -I$(srctree)/net/sched' >> "$copy/Kbuild"
+}
+
+# build_sources TREE SOURCE...
+build_sources()
+{
+	local tree=$1 shown=$2 copy digest hash final log
+	local -a more=(LC_MESSAGES=C)
+
+	mkdir -p "$CACHE"
+	BUILDING=$(mktemp -d "$CACHE/modules-new.XXXXXX")
+	copy=$BUILDING/src
+	copy_sources "$copy" "${@:2}"
+	digest=$(cd "$copy" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+	echo "${digest%% *}" > "$BUILDING/digest"
+	hash=$({ basename "$(readlink -f "$tree")"; echo "$digest"; } | sha256sum)
+	final=$CACHE/modules-${hash:0:12}
+	if [ ! -e "$final/digest" ]; then
+		profiled "$tree" || more+=("KCFLAGS=-fmacro-prefix-map=$copy/=")
+		if [ -d "$shown" ]; then shown=${shown%/}/; else shown=${shown%"${shown##*/}"}; fi
+		if ! logged "compiling ${2##*/}" compile_modules "$tree" "$copy" "${more[@]}"; then
+			log=$(grep -vE '^(make|  [A-Z]+ |In file included from \./|warning: the compiler differs)' "$BUILDING/log")
+			echo "${log//"$copy/"/"$shown"}"
+			exit 1
+		fi
+		find "$copy" -name '*.ko' -exec mv -t "$BUILDING" {} +
+		rm -rf "$copy"
+		chmod 755 "$BUILDING"
+		if mv -T "$BUILDING" "$final" 2>/dev/null; then
+			BUILDING=
+		fi
+		prune
+	fi
+	touch "$final" 2> /dev/null || true
+	echo "$final"
 }
 
 # Each change of the sources leaves a directory. Keep the twelve newest directories, and directories
@@ -156,13 +221,17 @@ main()
 		echo "usage: modules.sh TREE, the directory that build.sh prints${tree:+; $tree is not one}" >&2
 		exit 2
 	fi
+	trap cleanup EXIT
+	trap 'exit 130' INT TERM
+	if [ $# -gt 1 ]; then
+		build_sources "$@"
+		return
+	fi
 	cd "$TOP"
 	# The name of the tree identifies it; the path of the cache does not matter.
 	hash=$({ basename "$(readlink -f "$tree")"; sources | xargs sha256sum; } | sha256sum)
 	final=$CACHE/modules-${hash:0:12}
 	if [ ! -e "$final/tcp_hpcc.ko" ]; then
-		trap cleanup EXIT
-		trap 'exit 130' INT TERM
 		mkdir -p "$CACHE"
 		build "$tree" "$final"
 		prune
