@@ -195,7 +195,7 @@ static void put_flows(FILE *out)
 			read_info(f);
 		fprintf(out, "{\"kind\":\"flow\",\"id\":%u,\"done\":%s,\"done_ns\":%" PRIu64
 			",\"received\":%" PRIu64 ",\"retrans\":%u,\"min_rtt_us\":%u", f->id,
-			f->done ? "true" : "false", f->done_ns, f->received, f->retrans,
+			f->done ? "true" : "false", f->done_ns, bytes_of(f), f->retrans,
 			f->min_rtt_us);
 		if (f->endless)
 			fprintf(out, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", f->window[0],

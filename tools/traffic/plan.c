@@ -130,12 +130,12 @@ static void set_hosts(struct flow *f, const char *from, const char *to, const ch
 
 static void parse_flow(const char *line)
 {
-	char from[32], to[32], cc[16], connect[16];
+	char from[32], to[32], cc[20], connect[16];
 	struct flow *f;
 
 	flows = grown(flows, nr_flows, sizeof(*flows));
 	f = &flows[nr_flows++];
-	if (sscanf(line, "flow %u %31s %31s %" SCNu64 " %" SCNu64 " %15s %15s", &f->id, from,
+	if (sscanf(line, "flow %u %31s %31s %" SCNu64 " %" SCNu64 " %19s %15s", &f->id, from,
 		   to, &f->bytes, &f->start_ns, cc, connect) != 7)
 		die("plan: %s", line);
 	set_hosts(f, from, to, cc);
@@ -162,13 +162,13 @@ static void parse_flow(const char *line)
 
 static void parse_rpc(const char *line)
 {
-	char from[32], to[32], cc[16];
+	char from[32], to[32], cc[20];
 	struct rpc *r;
 
 	rpcs = grown(rpcs, nr_rpcs, sizeof(*rpcs));
 	r = &rpcs[nr_rpcs++];
 	if (sscanf(line, "rpc %u %31s %31s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %"
-		   SCNu64 " %" SCNu64 " %15s", &r->id, from, to, &r->request_bytes,
+		   SCNu64 " %" SCNu64 " %19s", &r->id, from, to, &r->request_bytes,
 		   &r->response_bytes, &r->count, &r->until_ns, &r->think_ns, &r->next_ns,
 		   cc) != 10)
 		die("plan: %s", line);

@@ -145,7 +145,7 @@ struct program {
 
 /* A congestion control, and the TOS field (IPv4) or traffic class (IPv6) of its packets. */
 struct cc {
-	char		text[16];	/* NAME or NAME/DSCP */
+	char		text[20];	/* NAME or NAME/DSCP */
 	char		name[16];
 	int		tos;
 };
