@@ -227,7 +227,7 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare
 	$(wildcard scripts/lab/*.py scripts/lab/*/*.py scripts/lab/show/page.css scripts/lab/show/page.js \
 	scripts/lab/show/dygraphs.licence scripts/lab/model/workloads/*.csv scripts/lab/study/published/*.csv \
 	scripts/paper/Snakefile scripts/paper/*.toml scripts/paper/networks/*.toml \
-	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
+	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/examples/*.c scripts/scenarios/ns3/*.xz \
 	tools/Makefile tools/network/*.[ch] tools/traffic/*.[ch] tools/include/*/*.h)
 
 # Scripts that are installed as commands.

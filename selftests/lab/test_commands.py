@@ -37,7 +37,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("h9", self.refused(SMALL.replace('"h2"', '"h9"')))
         self.assertIn("link.rat", self.refused(SMALL.replace("rate", "rat")))
         self.assertIn("wrong.toml", self.refused("[topology"))
-        self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
+        self.assertIn("no such directory", self.refused(SMALL, "compare", "--cc", "hpcc,./vegas.c"))
         self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
         one = '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\n'
         self.assertIn("names are ldcp+hpcc", self.refused(

@@ -67,18 +67,18 @@ class Scenario(unittest.TestCase):
                               "hosts_per_tor": 251, "spines": "x", "aggs": 0, "cores": -1, "reroute": "2s"},
                  "host": {"delay": "2s", "delay_out": "x", "delay_in": -1, "queue": "lifo", "stamp": 1},
                  "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x", "mtu": 500},
-                 "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
+                 "cc": {"name": "a b", "parameters": 3, "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
                         "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "pace": 2, "slots": 4, "sample": 65,
                         "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
-                 "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01, "knonect": -1,
+                 "qdisc": {"queue": "red", "kind": "", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01, "knonect": -1,
                            "above": 0, "respond": 0, "every": "999ns", "int_window": "999ns", "stamp": "ioam,itn", "class_ports": 1},
                  "class": {"name": "a b", "weight": 0, "priority": 9, "share": 1.1},
-                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "class": "", "start": "soon", "count": 0,
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "a b", "class": "", "start": "soon", "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
-                         "think": -1, "start": "x", "cc": "vegas", "class": 1},
+                         "think": -1, "start": "x", "cc": "a b", "class": 1},
                  "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
                  "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
                               "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0, "class": []},
@@ -162,7 +162,7 @@ class Scenario(unittest.TestCase):
 
     def test_choices_are_listed(self):
         self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})
-        self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "vegas"})
+        self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "a b"})
         self.refused(["fifo", "fq"], host={"queue": "lifo"})
         self.refused(["fq_codel", "dualpi2"], qdisc={"queue": "red"})
         self.refused(['qdisc.marking = "ldcp"', "qdisc.queue", "fq_codel"],

@@ -93,8 +93,8 @@ def check(scenario):
         return
     if scenario.cc["carrier"] in ("ioam", "ifa") and scenario.qdisc["class_ports"] is False:
         raise ScenarioError(f'qdisc.class_ports: has to be true with cc.carrier = "{scenario.cc["carrier"]}"')
-    if scenario.qdisc["queue"] != "fifo":
-        raise ScenarioError(f'qdisc.queue = "{scenario.qdisc["queue"]}": has to be "fifo" with [[class]]')
+    if scenario.queue() != "fifo":
+        raise ScenarioError(f'qdisc.queue = "{scenario.queue()}": has to be "fifo" with [[class]]')
     if scenario.cc["carrier"] in ("int", "csig"):
         raise ScenarioError(f'cc.carrier = "{scenario.cc["carrier"]}": has to be one of tcp, ioam, ifa with [[class]], '
                             "because switches find the class by DSCP")

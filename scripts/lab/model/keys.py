@@ -5,6 +5,7 @@ If a value is not allowed, a parser raises ValueError with a text that lists the
 the name of the key.
 """
 
+import os
 import re
 
 from . import units
@@ -29,6 +30,8 @@ CARRIERS = ("tcp", "ioam", "int", "ifa", "csig")
 # Combinations of carriers that a port can fill in; the index is the value of HPCC_STAMP_* minus 1.
 STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS[:4]) if bits >> i & 1) for bits in range(1, 16))
 RPCS_MAX = 1000
+# Names of congestion controls have at most 15 characters in the kernel.
+CC_NAME, SYSCTL = "[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", r"net(\.[A-Za-z0-9_-]+)+"
 # Sections that are lists of tables.
 LISTS = ("class", "flow", "rpc", "run", "event")
 # Lists without traffic.
@@ -71,6 +74,42 @@ def _choice(*allowed):
             return value
         raise ValueError("one of " + ", ".join(str(a) for a in allowed))
     return parse
+
+
+def is_source(name):
+    """Whether a congestion control is a file or a directory, and not a name."""
+    return "/" in name or name.endswith((".c", ".o"))
+
+
+def cc_name(value):
+    """A name of a congestion control, or a normalized path that contains a "/"."""
+    if isinstance(value, str) and is_source(value) and value.isprintable():
+        path = os.path.normpath(value)
+        return path if "/" in path else f"./{path}"
+    if isinstance(value, str) and re.fullmatch(CC_NAME, value):
+        return value
+    raise ValueError(f"{', '.join(CC_NAMES)}, another name that the kernel has, a .c file, a directory with a Kbuild "
+                     "(\"./mine/\"), or a .bpf.o file")
+
+
+def _parameters(value):
+    """{parameter or sysctl: value}, and the same as a table for one congestion control, by its name."""
+    if not isinstance(value, dict):
+        raise ValueError('a table such as {alpha = 3, "net.ipv4.tcp_sack" = 0}')
+    for key, one in value.items():
+        if isinstance(one, dict) and re.fullmatch(CC_NAME, key) and not any(isinstance(v, dict) for v in one.values()):
+            _parameters(one)
+        elif not re.fullmatch(rf"\w+|{SYSCTL}", key):
+            raise ValueError(f"a table; {shown(key)} is no parameter of a module, and no sysctl such as net.ipv4.tcp_sack")
+        elif not isinstance(one, (bool, int, float, str)) or not re.fullmatch("[-+.,:\\w]+", str(one)):
+            raise ValueError(f"a table; {shown(key)} needs a number, true, false, or a word")
+    return value
+
+
+def _kind(value):
+    if isinstance(value, str) and value.isprintable() and re.match("[a-z][a-z0-9_]*( |$)", value):
+        return value
+    raise ValueError('a queue discipline with its options, as for tc, such as "cake bandwidth 10gbit"')
 
 
 def _stamp(value):
@@ -293,7 +332,8 @@ KEYS = {
         "stamp": (_boolean, False),
     },
     "cc": {
-        "name": (_choice(*CC_NAMES), "hpcc"),
+        "name": (cc_name, "hpcc"),
+        "parameters": (_parameters, None),
         "eta": (_permille, 0.95),
         "max_stage": (_integer(0, 255), 0),
         "settle": (_integer(0, 64), None),
@@ -320,6 +360,7 @@ KEYS = {
     },
     "qdisc": {
         "queue": (_choice(*PORT_QUEUES), "fifo"),
+        "kind": (_kind, None),
         "marking": (_choice("off", "ldcp"), "off"),
         "kmin": (_queue, None),
         "kmax": (_queue, None),
@@ -342,7 +383,7 @@ KEYS = {
         "from": (_host, ...),
         "to": (_host, ...),
         "bytes": (_flow_bytes, ...),
-        "cc": (_choice(*CC_NAMES), None),
+        "cc": (cc_name, None),
         "class": (_name, None),
         "start": (units.time, 0),
         "count": (_integer(1, FLOWS_MAX), 1),
@@ -359,7 +400,7 @@ KEYS = {
         "until": (units.time, None),
         "think": (units.time, 0),
         "start": (units.time, 0),
-        "cc": (_choice(*CC_NAMES), None),
+        "cc": (cc_name, None),
         "class": (_name, None),
     },
     "run": {

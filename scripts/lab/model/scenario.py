@@ -7,6 +7,7 @@ key and says which values are allowed.
 
 import heapq
 import itertools
+import os
 import random
 import re
 import shlex
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from . import classes, units, workload
 from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
-                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
+                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, parse_section, short, show_section,
+                   shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
 # K_max of a port for which the scenario gives none.
@@ -93,11 +95,32 @@ class Scenario:
     events: list = field(default_factory=list)
     workload: dict = field(default_factory=dict)
     drawn: int = 0      # number of flows, at the end of flows, that the workload adds
+    sources: dict = field(default_factory=dict)     # paths of congestion controls whose names are known, by name
+    parts: list = None      # run/foreign.py: what the guest loads for this scenario
 
     def cc_names(self):
         """The congestion controls of all connections, without duplicates. Programs use the one in [cc]."""
         names = [one.cc for one in (*self.flows, *self.rpcs)]
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
+
+    def name_source(self, path, name):
+        """Replace the path of a congestion control by its name."""
+        self.sources[name] = path
+        for one in (*self.flows, *self.rpcs):
+            one.cc = name if one.cc == path else one.cc
+        self.cc["name"] = name if self.cc["name"] == path else self.cc["name"]
+
+    def parameters(self, cc, sysctls=False):
+        """The parameters of a congestion control, or its sysctls."""
+        given = self.cc["parameters"] or {}
+        found = given if cc == self.cc["name"] else {}
+        found = {key: value for key, value in (found | given.get(cc, {})).items() if not isinstance(value, dict)}
+        return {key: int(value) if isinstance(value, bool) else value for key, value in found.items()
+                if ("." in key) == sysctls}
+
+    def queue(self):
+        """The queue of switch ports: qdisc.queue, or the words of qdisc.kind."""
+        return self.qdisc["kind"] or self.qdisc["queue"]
 
     def pairs(self):
         """Return {(src, dst): congestion controls}, for each pair of hosts in which src sends to dst."""
@@ -129,6 +152,7 @@ class Scenario:
         """
         parts = {name: show_section(KEYS[name], getattr(self, name)) for name in KEYS
                  if name not in ("", "workload", *LISTS)}
+        parts["cc"]["name"] = self.given(self.cc["name"])
         parts["link"] |= {name: show_section(OF_ONE_LINK, table) for name, table in self.links.items()}
         parts |= {"ip": self.ip, "verify": self.verify, "flow": self._flow_tables()}
         if self.drawn:
@@ -143,7 +167,7 @@ class Scenario:
             parts["rpc"] = [show_section(KEYS["rpc"], {
                 "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
                 "count": rpc.count or None, "until": rpc.until_ns or None, "think": rpc.think_ns,
-                "start": rpc.start_ns, "cc": rpc.cc, "class": rpc.class_name}) for rpc in self.rpcs]
+                "start": rpc.start_ns, "cc": self.given(rpc.cc), "class": rpc.class_name}) for rpc in self.rpcs]
         if self.runs:
             parts["run"] = [show_section(KEYS["run"], {
                 "host": run.host, "command": run.command, "package": run.package,
@@ -154,6 +178,10 @@ class Scenario:
             parts["event"] = [show_section(KEYS["event"], event) for event in self.events]
         return parts
 
+    def given(self, cc):
+        """A congestion control as the user has named it."""
+        return self.sources.get(cc, cc)
+
     def _flow_tables(self):
         tables = []
         for flow in self.flows[:len(self.flows) - self.drawn]:
@@ -161,7 +189,7 @@ class Scenario:
                 tables[-1]["reverse"] = flow.bytes or "endless"
                 continue
             tables.append({"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless",
-                           "cc": flow.cc, "start": f"{flow.start_ns}ns"}
+                           "cc": self.given(flow.cc), "start": f"{flow.start_ns}ns"}
                           | ({"class": flow.class_name} if flow.class_name else {}))
         return tables
 
@@ -180,8 +208,10 @@ class Scenario:
                      for key in ("delay_out", "delay_in"))
 
     def cc_label(self):
-        """The name of a run: "ldcp", or "hpcc+ldcp" if its flows use both."""
-        return "+".join(self.cc_names())
+        """The name of a run: "ldcp", or "hpcc+ldcp" if its flows use both; "mine" for tcp_mine.c whose name is not
+        known yet.
+        """
+        return "+".join(re.sub(r"^tcp_|(\.bpf)?\.[co]$", "", os.path.basename(cc)) for cc in self.cc_names())
 
 
 def _check_tables(data):
@@ -235,6 +265,27 @@ def _set(data, assignment):
     else:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value; sections: "
                             + ", ".join(name for name in KEYS if name))
+
+
+def _place_sources(data, directory):
+    """Sources of congestion controls are relative to the scenario's file."""
+    tables = [(data.get("cc", {}), "name"), *((one, "cc") for key in ("flow", "rpc") for one in data.get(key, []))]
+    for table, key in tables:
+        if isinstance(table.get(key), str) and is_source(table[key]):
+            path = os.path.join(directory, table[key])
+            table[key] = path if "/" in path else f"./{path}"
+
+
+def _check_source(path):
+    """Check that the source of a congestion control exists."""
+    name = os.path.basename(path)
+    if os.path.isdir(path):
+        if not any(os.path.isfile(f"{path}/{file}") for file in ("Kbuild", "Makefile")):
+            raise ScenarioError(f"cc {path}: the directory has no Kbuild, such as \"obj-m := tcp_mine.o\"")
+    elif not name.endswith((".c", ".o")) or not os.path.isfile(path):
+        raise ScenarioError(f"cc {path}: there is no such directory or .c or .bpf.o file")
+    elif not re.fullmatch(r"[\w-]+(\.bpf)?\.[co]", name, re.A):
+        raise ScenarioError(f"cc {path}: the file's name has to consist of letters, digits, - and _")
 
 
 def _set_cc(data, cc):
@@ -581,9 +632,10 @@ def _check_qdisc(qdisc, link, own, where):
             raise ScenarioError(f'{named(key)}: requires {named("marking")} = "ldcp"')
         if key != "pmax" and link[key] > link["buffer"]:
             raise ScenarioError(f"{named(key)} = {link[key]}: has to be at most {buffer}")
-    if qdisc["queue"] != "fifo" and link["marking"] != "off":
+    queue = qdisc["kind"] or qdisc["queue"]
+    if queue != "fifo" and link["marking"] != "off":
         raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", because '
-                            f'{qdisc["queue"]} marks packets itself')
+                            f'{queue} marks packets itself')
     for key in "above", "respond":
         if qdisc[key] and qdisc[key] > link["buffer"]:
             raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
@@ -670,10 +722,14 @@ def build(data, name, seed=1, directory="."):
     for where, table in [("link", {}), *((f"link.{one}", table) for one, table in links.items())]:
         _check_qdisc(parts["qdisc"], parts["link"] | {key: parts["qdisc"][key] for key in MARKING}, table,
                      where)
-        _check_impair(parts["impair"], parts["link"] | table, parts["qdisc"]["queue"], where)
+        _check_impair(parts["impair"], parts["link"] | table, scenario.queue(), where)
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     _check_carrier(scenario)
+    if parts["qdisc"]["kind"] and parts["qdisc"]["queue"] != "fifo":
+        raise ScenarioError("qdisc.kind: has to be given without qdisc.queue")
+    for cc in filter(is_source, scenario.cc_names()):
+        _check_source(cc)
     classes.check(scenario)
     _check_base_rtt(scenario)
     return scenario
@@ -682,6 +738,7 @@ def build(data, name, seed=1, directory="."):
 def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
     """Apply --set and --cc to parsed TOML, then check it and return a Scenario."""
     _check_tables(data)
+    _place_sources(data, directory)
     for assignment in settings:
         _set(data, assignment)
     if cc is not None:

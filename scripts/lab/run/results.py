@@ -213,7 +213,8 @@ def _run(run, record):
 
 def _more(scenario, records):
     """Results that only some scenarios have."""
-    more = {}
+    more = {"sources": {part.name: part.digest for part in scenario.parts or () if part.digest}}
+    more = more if more["sources"] else {}
     if scenario.rpcs:
         more["rpcs"] = [_rpc(*pair) for pair in zip(scenario.rpcs, records.rpcs)]
     if scenario.runs:

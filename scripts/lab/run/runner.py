@@ -4,6 +4,7 @@
 import atexit
 import collections
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -13,14 +14,14 @@ import sysconfig
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..model import files, topology
-from ..model.keys import ScenarioError
+from ..model import files, topology, units
+from ..model.keys import ScenarioError, is_source
 from ..setup import plan as planning
 from ..setup.traffic import FILES
-from . import results
+from . import foreign, results
+from .foreign import RunError
 
 UML = Path(__file__).resolve().parents[2] / "uml"
 VM = UML.parent / "vm"
@@ -32,14 +33,7 @@ GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 PATIENCE_S = 1800
 # Lines of a run's output that are kept for errors, and characters per line.
 KEPT_LINES, LINE_MAX = 30, 10000
-DUALPI2_SINCE = (6, 17)
-
-
-class RunError(Exception):
-    """An error message of one or more lines, which may contain output of a guest."""
-
-    def __str__(self):
-        return files.printable(super().__str__())
+AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 
 # Processes that are running, such as guests, for stop_all().
@@ -52,15 +46,7 @@ def stop_all():
         process.terminate()
 
 
-def check_kernel(release, scenario):
-    """Raise ScenarioError if the kernel lacks a feature that the scenario needs."""
-    version = tuple(map(int, re.search(r"(\d+)\.(\d+)", release).groups()))
-    if scenario.qdisc["queue"] == "dualpi2" and version < DUALPI2_SINCE:
-        raise ScenarioError(f'qdisc.queue = "dualpi2": needs Linux {".".join(map(str, DUALPI2_SINCE))} or later, not '
-                            f'{".".join(map(str, version))} (--kernel-version)')
-
-
-@dataclass
+@dataclasses.dataclass
 class Run:
     """The results of one run: results.json, the series of the plots, the summary."""
     scenario: object
@@ -134,13 +120,14 @@ def _output(argv, what):
         finally:
             RUNNING.discard(process)
     if process.returncode:
-        raise RunError(f"{what} failed")
+        raise RunError(text.strip() or f"{what} failed")
     return text.strip()
 
 
 def unpacked(scenario):
     """The directory with the unpacked packages of a scenario's programs; "" if the scenario names none."""
-    names = sorted({run.package for run in scenario.runs if run.package})
+    names = sorted({run.package for run in scenario.runs if run.package}
+                   | {"bpftool" for part in scenario.parts or () if part.bpf()})
     return _output([str(UML / "programs.sh"), *names], "unpacking " + ", ".join(names)) if names else ""
 
 
@@ -160,8 +147,9 @@ class Uml:
     def __init__(self, version=None, classful=False):
         """classful: also build the kernel for [[class]] now, and not when the first run needs it."""
         self.version = version
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.guests = {}
+        self.foreign = foreign.Finder(self.guest, self.name, self._make, self._probe)
         self.tree, self.tools = self._guest(self.kernel)
         if classful:
             self._guest(self.classful)
@@ -183,8 +171,37 @@ class Uml:
         return self._guest(self.classful if scenario.classes else self.kernel)
 
     def check(self, scenario):
-        """See check_kernel(); the name of the tree contains the version."""
-        check_kernel(Path(self.tree).name, scenario)
+        """Raise ScenarioError if the kernel lacks what the scenario needs."""
+        self.foreign.check(scenario)
+
+    @staticmethod
+    def _make(tree, *sources):
+        return _output([str(UML / "modules.sh"), os.path.realpath(tree), *map(str, sources)], "compiling")
+
+    def _probe(self, scenario, part):
+        known = part.directory / "names"
+        if known.exists() and not part.bpf():
+            return known.read_text(encoding="utf-8").split()
+        with _job() as directory:
+            empty = dataclasses.replace(scenario, flows=[], rpcs=[], runs=[], parts=[part])
+            done = subprocess.run(self._guest_command(directory, empty, 1, ["cat", AVAILABLE]), cwd=directory,
+                                  env=self.environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            raise RunError("\n".join(done.stdout.splitlines()[-KEPT_LINES:]))
+        names = done.stdout.splitlines()[-1]
+        if not part.bpf():
+            known.write_text(names, encoding="utf-8")
+        return names.split()
+
+    def prepare(self, scenario):
+        """Make the modules that the scenario needs; raises RunError."""
+        try:
+            with self.lock:
+                if scenario.parts is None:
+                    self.foreign.prepare(scenario)
+        except OSError as err:
+            raise RunError(f"{err.filename}: {err.strerror}") from None
 
     @staticmethod
     def isolated(scenario, seed):
@@ -195,6 +212,9 @@ class Uml:
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
+        return self._guest_command(directory, scenario, seed, ["sh", "main.sh", "keep"])
+
+    def _guest_command(self, directory, scenario, seed, command):
         # Memory for the buffers of active flows, and for two sockets per flow.
         megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
         tree, tools = self.guest(scenario)
@@ -202,15 +222,21 @@ class Uml:
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
                 "--ro", tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
-            if cc in ("hpcc", "ldcp"):
+            if cc in foreign.OURS:
                 argv += ["--module", f"{tools}/tcp_{cc}.ko"]
+        objects = []
+        for i, part in enumerate(scenario.parts or ()):
+            argv += part.options(i)
+            objects += [f"/tmp/cc{i}/{file}" for file in part.bpf()]
+        if objects:
+            command = ["sh", "-c", f'{foreign.REGISTER}; exec {" ".join(command)}', "sh", *objects]
         programs = unpacked(scenario)
         if programs:
             argv += ["--ro", programs, "--at", PROGRAMS, "--env", f"LD_LIBRARY_PATH={_libraries(PROGRAMS)}",
                      "--env", f"PATH={GUEST_PATH}:{PROGRAMS}/usr/sbin:{PROGRAMS}/usr/bin"]
         return argv + ["--env", f"HPCC_TRAFFIC={TOOLS}/hpcc-traffic",
                        "--env", f"HPCC_NETWORK={TOOLS}/hpcc-network",
-                       "--env", f"TC_LIB_DIR={TOOLS}", "--", "sh", "main.sh", "keep"]
+                       "--env", f"TC_LIB_DIR={TOOLS}", "--", *command]
 
     @staticmethod
     def environment():
@@ -265,8 +291,15 @@ class Host:
 
     @staticmethod
     def check(scenario):
-        """See check_kernel()."""
-        check_kernel(os.uname().release, scenario)
+        """Raise ScenarioError if the scenario needs a guest."""
+        for cc in filter(is_source, scenario.cc_names()):
+            raise ScenarioError(f"cc {cc}: --kernel host runs only names; load the module yourself and give its name")
+
+    @staticmethod
+    def prepare(scenario):
+        """Nothing: modprobe loads the kernel's own modules."""
+        if any(scenario.parameters(cc) for cc in scenario.cc_names()):
+            raise RunError("cc.parameters: with --kernel host set the parameters of modules yourself")
 
     def _modprobe(self, module):
         done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
@@ -286,8 +319,7 @@ class Host:
         """Load the modules that are not loaded. A guest that tests this class has loaded all modules."""
         if not Path("/sys/module/sch_hpcc").exists():
             self._modprobe("sch_hpcc")
-        available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-        for cc in set(names) - set(available.read_text(encoding="ascii").split()):
+        for cc in set(names) - set(Path(AVAILABLE).read_text(encoding="ascii").split()):
             self._modprobe(f"tcp_{cc}")
 
     def environment(self):
@@ -344,7 +376,22 @@ def _job():
             subprocess.run(["rm", "-rf", "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 
+def _check_sent(scenario, shape, records, name):
+    """A congestion control that does not send has no results. TCP itself sends a segment every 200 ms, as a probe."""
+    end_ns = scenario.measure["deadline"]
+    for cc in scenario.cc_names():
+        flows = [flow for flow in scenario.flows if flow.cc == cc and flow.bytes]
+        if not flows or any(records.flows[flow.id]["done"] for flow in flows):
+            continue
+        got = sum(records.flows[flow.id]["received"] for flow in flows)
+        if 100 * got < max(min(flow.bytes, shape.rate(flow.src, flow.dst) * (end_ns - flow.start_ns) // (8 * 10**9))
+                           for flow in flows):
+            raise RunError(f"the run with {name} failed: {cc} does not send until measure.deadline, "
+                           f"{units.show_time(end_ns)}: no flow ended, and all delivered {units.show_bytes(got)}")
+
+
 def _execute(kernel, scenario, seed, progress):
+    kernel.prepare(scenario)
     shape = topology.Topology(scenario)
     plan = planning.Plan(scenario, shape)
     name = scenario.cc_label()
@@ -369,6 +416,7 @@ def _execute(kernel, scenario, seed, progress):
     progress.update(name, "done")
     try:
         records = results.Records(text)
+        _check_sent(scenario, shape, records, name)
         result = results.build(scenario, shape, records, f"{kernel.name} {release}", seed)
     except results.EmptyWindow as err:
         raise RunError(f"{name}: {err}") from None

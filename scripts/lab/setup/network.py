@@ -246,6 +246,8 @@ class Network:
                 lines.append(self._qdisc(f"{node} {port}", "root", link, more))
             if classes:
                 self._batch(node, classes)
+            if self.scenario.qdisc["kind"]:
+                self._batch(node, f"qdisc add dev {port} parent 10:1 handle 20: {self.scenario.qdisc['kind']}\n")
             lines += self._child(f"{node} {port}", self.scenario.qdisc["queue"], link["buffer"])
         return lines
 

@@ -273,6 +273,8 @@ def build(data, path):
         cdf = work["cdf"] or work["name"]
         work["cdf"] = cdf if cdf in workload.names() else str((path.parent / cdf).resolve())
     for variant in variants.values():
+        if keys.is_source(variant["cc"]):
+            variant["cc"] = str((path.parent / variant["cc"]).resolve())
         _check_part(variant, list(works), "workloads")
         _check_part(variant, top["loads"], "loads")
         if variant["base"] not in (None, *variants):
@@ -304,13 +306,17 @@ def load(path, thorough=True):
         raise ScenarioError(f"{path}: {err}") from None
 
 
-def sources():
+def sources(grid):
     """A digest of the files on which the results of runs depend."""
     digest = hashlib.sha256(results.VERSION.encode())
     for pattern in SOURCES:
         for path in sorted(TOP.glob(pattern)):
             if path.name not in TELLING and path.is_file():
                 digest.update(str(path.relative_to(TOP)).encode() + b"\0" + path.read_bytes())
+    for own in sorted({variant["cc"] for variant in grid.variants.values() if keys.is_source(variant["cc"])}):
+        for path in sorted((Path(own), *Path(own).rglob("*"))):
+            if path.is_file():
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -1,0 +1,177 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab: congestion controls and queue disciplines that are not ours, in User Mode Linux."""
+
+import json
+import unittest
+from pathlib import Path
+
+from lab.model import scenario, topology
+from lab.run import foreign
+from lab.setup import plan
+from lib import unittests
+from lib.scenarios import SMALL, build, refused
+from lib.unittests import LAB, TOP
+
+EXAMPLE = TOP / "scripts/examples/tcp_example.c"
+setUpModule = unittests.allow_interrupts
+
+
+class Names(unittest.TestCase):
+    """Scenarios, without a guest."""
+
+    def refused(self, wanted, **sections):
+        refused(self, wanted, build, **sections)
+
+    def test_bad_values(self):
+        for name in "", "a name", "sixteen_letters__", "vegas,reno", 3:
+            self.refused(["cc.name", ".bpf.o"], cc={"name": name})
+        for path in "/none/tcp_x.c", "./none/", "/dev/null/x.bpf.o", "/etc/passwd", "/dev/null":
+            self.refused([path.rstrip("/"), "no such"], cc={"name": path})
+        self.refused(["no Kbuild"], cc={"name": str(TOP / "Documentation")})
+        for value in (3, {"a b": 1}, {"net.": 1}, {"net.ipv4/../x": 1}, {"a": [1]}, {"a": "x y"}, {"a": {"b": {}}}, {"kernel.panic": 1}):
+            self.refused(["cc.parameters"], cc={"parameters": value})
+        for kind in "", "Cake", "cake\nqdisc", 3:
+            self.refused(["qdisc.kind", "cake bandwidth"], qdisc={"kind": kind})
+        for more in {"queue": "fq"}, {"marking": "ldcp"}:
+            self.refused(["qdisc."], qdisc={"kind": "cake"} | more)
+
+    def test_parameters(self):
+        made = build(cc={"name": "vegas", "parameters": {
+            "alpha": 3, "net.ipv4.tcp_sack": False, "vegas": {"alpha": 4}, "mine": {"x": 1, "net.ipv4.tcp_ecn": 2}}})
+        self.assertEqual(made.parameters("vegas"), {"alpha": 4})
+        self.assertEqual(made.parameters("mine"), {"x": 1})
+        network = plan.Plan(made, topology.Topology(made)).files["network"]
+        self.assertIn("sysctl h0 net/ipv4/tcp_sack 0\n", network)
+        self.assertNotIn("tcp_ecn", network)
+        self.assertEqual(scenario.build(made.settings(), "test").settings(), made.settings())
+
+    def test_what_a_kernel_lacks(self):
+        line = foreign.missing("x.c:1:2: error: 'struct tcp_congestion_ops' has no member named 'skb_marked_lost'\n"
+                               "x.c:2:2: error: 'struct mine' has no member named 'typo'\n"
+                               "x.c:3: error: implicit declaration of function 'tcp_plb_check'; did you mean 'x'?\n"
+                               'ERROR: modpost: "tcp_x" [/y/x.ko] undefined!\n', "Linux 6.1")
+        for name in "skb_marked_lost of struct tcp_congestion_ops", "tcp_plb_check()", "tcp_x", "Linux 6.1", "BBRv3":
+            self.assertIn(name, line)
+        self.assertNotIn("typo", line)
+        self.assertEqual(foreign.missing("x.c:1: error: expected ';'", "Linux 6.1"), "")
+
+
+class Guest(unittests.SharedCase):
+    """Short runs."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("small.toml", SMALL)
+
+    @classmethod
+    def write(cls, name, text):
+        path = cls.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    @classmethod
+    def change(cls, name, *changes):
+        """Write a copy of the example."""
+        text = EXAMPLE.read_text(encoding="utf-8")
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        cls.write(name, text)
+
+    def lab(self, out, *args, command="compare", status=0):
+        return unittests.ran(self, LAB, command, "small.toml", "--out", out, *args, status=status, cwd=self.directory)
+
+    def runs(self, out):
+        data = json.loads(Path(self.directory, out, "results.json").read_text(encoding="utf-8"))
+        return {run["cc"]: run for run in data.get("runs", [data])}
+
+    def test_names_sources_directories(self):
+        """Six of them in one command, in which each flow ends. Equal seeds give equal results."""
+        self.change("here/core.c", ('"example"', '"in-dir"'))
+        self.write("here/Kbuild", "obj-m := tcp_indir.o\ntcp_indir-y := core.o\n")
+        self.write("here/.hidden", "")
+        before = sorted(path.name for path in (self.directory / "here").iterdir())
+        names = ["reno", "vegas", "yeah", "westwood", str(EXAMPLE), "./here/"]
+        self.lab("a", "--cc", ",".join(names), "--set", "link.buffer=40KB", "--set", "flow.bytes=3MB")
+        runs = self.runs("a")
+        self.assertEqual(list(runs), ["reno", "vegas", "yeah", "westwood", "example", "in-dir"])
+        for run in runs.values():
+            self.assertNotIn(None, [flow["fct_us"] for flow in run["flows"]])
+        # The last two are the same code.
+        self.assertEqual(len({str(run["flows"]).replace(name, "") for name, run in runs.items()}), 5)
+        self.assertEqual(sorted(path.name for path in (self.directory / "here").iterdir()), before)
+        self.assertEqual(runs["in-dir"]["settings"]["cc"]["name"], "./here")
+        self.assertEqual(len(runs["example"]["sources"]["example"]), 64)
+        self.assertNotIn("sources", runs["vegas"])
+        done = unittests.ran(self, LAB, "rerun", "a/results.json", cwd=self.directory)
+        self.assertEqual(done.stdout.count(": the same"), 6)
+
+    def test_sources_of_flows_and_parameters(self):
+        """A scenario's path is relative to its file; parameters of modules and of what is built in."""
+        self.change("mine/tcp_mine.c", ('"example"', '"mine"'))
+        self.write("mine/mixed.toml", SMALL + 'cc = "tcp_mine.c"\n[[flow]]\nfrom = "h0"\nto = "h2"\nbytes = "30KB"\n'
+                   '[cc]\nname = "cubic"\nparameters = {initial_ssthresh = 5, mine = {target_us = 50}}\n')
+        unittests.ran(self, LAB, "run", "mine/mixed.toml", "--out", "b", cwd=self.directory)
+        self.assertEqual(list(self.runs("b")), ["mine+cubic"])
+        self.assertEqual([flow["cc"] for flow in self.runs("b")["mine+cubic"]["flows"]], ["mine", "mine", "cubic"])
+        times = []
+        for us in 1, 500:
+            self.lab("c", "--cc", "./mine/tcp_mine.c", "--set", "flow.bytes=3MB", "--set",
+                     f"cc.parameters={{mine={{target_us={us}}}}}", command="run")
+            times.append(max(port["queue_bytes"]["p95"] for port in self.runs("c")["mine"]["ports"]))
+        self.assertLess(2 * times[0], times[1])
+        for name, parameter in (("cubic", "betta"), ("vegas", "alpa"), ("./mine/tcp_mine.c", "tagret_us"), ("hpcc", "x")):
+            done = self.lab("d", "--cc", name, "--set", f"cc.parameters={{{parameter}=1}}", command="run",
+                            status=2 if name == "hpcc" else 1)
+            self.assertIn(f"cc.parameters{'' if name == 'hpcc' else '.' + parameter}: ", done.stderr)
+
+    def test_bad_sources(self):
+        """Each bad source is named, and the other runs have results."""
+        self.change("tcp_typo.c", ("cwnd + 1;", "cwnd + one;"), (".undo_cwnd\t", ".tso_segments\t"))
+        self.change("tcp_crash.c", ('"example"', '"crash"'), ("e->base_rtt_us = U32_MAX;", "*(volatile int *)8 = 1;"))
+        self.change("tcp_early.c", ('"example"', '"early"'), ("return tcp_reg", "BUG();\n\treturn tcp_reg"))
+        self.change("tcp_mute.c", ('"example"', '"mute"'), ("e->rtt_us = U32_MAX;", "tcp_sk(sk)->snd_cwnd = 0;"),
+                    ("clamp(cwnd, 2U, tp->snd_cwnd_clamp)", "0"))
+        self.change("tcp_mycubic.c", ('"example"', '"cubic"'))
+        self.change("tcp_ours.c", ('"example"', '"hpcc"'))
+        self.change("tcp_none.c", ("return tcp_register_congestion_control(&example)", "return 0"))
+        self.change("tcp_twin.c")
+        names = ("typo", "crash", "early", "mute", "mycubic", "ours", "none", "twin")
+        done = self.lab("e", "--cc", ",".join([str(EXAMPLE), *(f"./tcp_{name}.c" for name in names)]),
+                        "--set", "flow.bytes=10MB", "--set", "measure.deadline=5s", status=1)
+        self.assertEqual(list(self.runs("e")), ["example"])
+        for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "lacks", "tso_segments of struct",
+                       "the run with crash failed", "Kernel panic", "./tcp_early.c: a guest does not load it",
+                       "run with mute failed: mute does not send until measure.deadline, 5 s", '"hpcc", as that of this',
+                       "./tcp_mycubic.c: the kernel has a congestion control of this name", "./tcp_none.c: has to register one congestion control",
+                       f'./tcp_twin.c: its congestion control has the name "example", as that of {EXAMPLE}'):
+            self.assertIn(wanted, done.stderr)
+        self.assertEqual(done.stderr.count("hpcc-lab: "), len(names))
+        self.assertNotIn("\nmute ", done.stdout)
+        unittests.ran(self, LAB, "run", "small.toml", "--cc", "./tcp_typo.c", "--out", "f", status=1, cwd=self.directory)
+        self.assertFalse(Path(self.directory, "f/results.json").exists())
+
+    def test_what_the_kernel_does_not_have(self):
+        self.write("mine.bpf.o", "")
+        for args, wanted in ((["--cc", "reno,vega"], ['cc = "vega": Linux ', ", vegas, "]),
+                             (["--cc", "reno,./mine.bpf.o"], ["JIT", "--kernel vm"]),
+                             (["--set", "qdisc.kind=cacke"], ["qdisc.kind", " cake, "])):
+            done = self.lab("g", *args, status=2)
+            for word in wanted:
+                self.assertIn(word, done.stderr)
+            self.assertEqual(done.stderr.splitlines()[-1].count("hpcc-lab: "), 1)
+
+    def test_queue_disciplines(self):
+        """cake shapes below the link; its queue is measured as that of hpcc's own queue. red marks."""
+        for kind, low, high in ("cake bandwidth 5gbit", 0.4, 0.51), ("codel limit 1000", 0.9, 1):
+            self.lab("h", "--cc", "cubic", "--set", f"qdisc.kind={kind}", "--set", "flow.bytes=3MB", command="run")
+            port = max(self.runs("h")["cubic"]["ports"], key=lambda port: port["utilization"])
+            self.assertTrue(low < port["utilization"] <= high, port["utilization"])
+            self.assertGreater(port["queue_bytes"]["max"], 10000)
+        self.assertIn("cacke", self.lab("h", "--set", "qdisc.kind=cake cacke", command="run", status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittests.main()
