@@ -164,12 +164,15 @@ class Guest(unittests.SharedCase):
             self.assertEqual(done.stderr.splitlines()[-1].count("hpcc-lab: "), 1)
 
     def test_queue_disciplines(self):
-        """cake shapes below the link; its queue is measured as that of hpcc's own queue. red marks."""
-        for kind, low, high in ("cake bandwidth 5gbit", 0.4, 0.51), ("codel limit 1000", 0.9, 1):
+        """cake shapes below the link; its queue is measured as that of hpcc's own queue. The drops of a child count."""
+        for kind, low, high in (("cake bandwidth 5gbit", 0.4, 0.51), ("bfifo limit 60000", 0.8, 1),
+                                ("fq_pie limit 1000", 0.8, 1)):
             self.lab("h", "--cc", "cubic", "--set", f"qdisc.kind={kind}", "--set", "flow.bytes=3MB", command="run")
             port = max(self.runs("h")["cubic"]["ports"], key=lambda port: port["utilization"])
             self.assertTrue(low < port["utilization"] <= high, port["utilization"])
             self.assertGreater(port["queue_bytes"]["max"], 10000)
+            self.assertEqual(port["drops"] > 0, kind.startswith("bfifo"), kind)
+            self.assertIsNone(port["marks"])
         self.assertIn("cacke", self.lab("h", "--set", "qdisc.kind=cake cacke", command="run", status=1).stderr)
 
 

@@ -148,12 +148,13 @@ static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct
 			const struct reading *reading)
 {
 	const struct tc_hpcc_xstats *r = &reading->port;
+	__u64 drops = r->drop_limit + r->drop_gso + r->drop_knonect;
 
 	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
 		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
 		"\"drops_ect\":%llu,\"drops_knonect\":%llu,\"marks\":%llu,\"marks_kmax\":%llu,"
 		"\"queue_max\":%u,\"resyncs\":%llu,", when, t_ns, p->id, r->tx_bytes,
-		r->tx_packets, r->stamped, r->drop_limit + r->drop_gso + r->drop_knonect,
+		r->tx_packets, r->stamped, reading->drops > drops ? reading->drops : drops,
 		r->drop_limit_ect, r->drop_knonect, r->marked, r->marked_kmax,
 		r->qlen_max_bytes, r->resyncs);
 	if (p->marking)

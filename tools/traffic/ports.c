@@ -136,7 +136,7 @@ static void take_class(const struct rtattr *app, struct tc_hpcc_xstats *port)
 static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
 {
 	const struct tcmsg *tc = NLMSG_DATA(nh);
-	const struct rtattr *stats, *options, *app = NULL;
+	const struct rtattr *stats, *options, *queue, *app = NULL;
 	unsigned int i = nh->nlmsg_seq;
 
 	if (i >= nr_ports)
@@ -156,6 +156,9 @@ static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
 		take_class(app, &readings[i].port);
 		return;
 	}
+	queue = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_QUEUE);
+	if (queue)
+		readings[i].drops = ((const struct gnet_stats_queue *)RTA_DATA(queue))->drops;
 	take_stats(app, TCA_HPCC_XSTATS_PORT, &readings[i].port, sizeof(readings[i].port));
 	take_stats(app, TCA_HPCC_XSTATS_HIST, readings[i].hist, sizeof(readings[i].hist));
 }

@@ -153,6 +153,7 @@ struct cc {
 struct reading {
 	struct tc_hpcc_xstats	port;
 	__u64			hist[HPCC_HIST_BUCKETS];
+	__u64			drops;		/* also those of a child */
 };
 
 extern struct netns *netns;

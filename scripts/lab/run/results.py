@@ -236,7 +236,7 @@ def _hosts(records):
     return total
 
 
-def _port(port, rate_bps, data, records):
+def _port(port, rate_bps, data, marks, records):
     early, late, end = (records.ports[when][port.id] for when in ("from", "until", "end"))
     span_ns = late["t_ns"] - early["t_ns"]
     bits = (late["tx_bytes"] - early["tx_bytes"]) * 8
@@ -245,7 +245,8 @@ def _port(port, rate_bps, data, records):
         "node": port.node, "peer": port.peer, "rate_bps": rate_bps, "data": data,
         "packets": end["tx_packets"], "wire_bytes": end["tx_bytes"], "drops": end["drops"],
         "drops_ect": end["drops_ect"], "drops_knonect": end["drops_knonect"],
-        "marks": end["marks"], "marks_kmax": end["marks_kmax"], "stamped": end["stamped"],
+        "marks": end["marks"] if marks else None, "marks_kmax": end["marks_kmax"] if marks else None,
+        "stamped": end["stamped"],
         "marking": _marking(end),
         "utilization": round(bits * 10**9 / (rate_bps * span_ns), 6),
         "queue_bytes": queue_figures(hist, late["queue_max"]),
@@ -289,7 +290,8 @@ def build(scenario, topology, records, kernel, seed):
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
         "flows": [_flow(flow, topology, records, early, late) for flow in scenario.flows],
-        "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], port.id in data, records)
+        "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], port.id in data,
+                        scenario.queue() == "fifo", records)
                   for port in topology.ports],
     } | _more(scenario, records)
 
@@ -365,7 +367,8 @@ def summary(result):
         "queue": busiest["queue_bytes"],
         "queue_whole_run": busiest["queue_bytes_whole_run"],
         "drops": sum(port["drops"] for port in result["ports"]),
-        "marks": sum(port["marks"] for port in result["ports"]),
+        # Those of other qdiscs are not known.
+        "marks": None if result["ports"][0]["marks"] is None else sum(port["marks"] for port in result["ports"]),
         "retrans": sum(flow["retrans"] for flow in result["flows"]),
         "fct_median_us": sorted(fcts)[len(fcts) // 2] if fcts else None,
         "fct_max_us": max(fcts) if fcts and len(fcts) + endless == len(result["flows"]) else None,

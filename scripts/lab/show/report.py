@@ -127,7 +127,7 @@ def notes(runs):
         lines.append("The measurement windows differ in length, because each ends with its first flow; "
                      "set measure.until to give all runs the same window.")
     if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
-            all(run.scenario.qdisc["marking"] == "off" for run in runs):
+            all(run.scenario.qdisc["marking"] == "off" and run.scenario.queue() == "fifo" for run in runs):
         lines.append('The switches do not mark ECN, because the scenario does not set marking = "ldcp" '
                      "in [qdisc]. Without marks dctcp behaves like reno, and ldcp reacts only to "
                      "losses.")

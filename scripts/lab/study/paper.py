@@ -71,7 +71,7 @@ class Ports:
         self.utilization.append(port["utilization"])
         self.hist.update({int(size): n for size, n in port["queue_hist"].items()})
         self.longest = max(self.longest, port["queue_bytes"]["max"])
-        self.marks += port["marks"]
+        self.marks += port["marks"] or 0
         self.drops += port["drops"]
 
     def queue(self, percent):
