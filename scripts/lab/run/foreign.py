@@ -62,7 +62,7 @@ class Part:
         data = (self.directory / self.files[-1] if self.directory else kernel.base / "modules.builtin.modinfo").read_bytes()
         known = {name.decode() for module, name in re.findall(rb"\0(?:(\w+)\.)?parmtype=(\w+):", b"\0" + data)
                  if module.decode() in ("", self.module)}
-        for key in set(self.parameters) - known:
+        for key in sorted(set(self.parameters) - known):
             raise RunError(f"cc.parameters.{key}: {self.name} has no such parameter; it has " +
                            (", ".join(sorted(known)) or "none"))
 
@@ -145,7 +145,8 @@ class Finder:
             else:
                 parts.append(self._module(kernel, kind, name))
             parts[-1].parameters = scenario.parameters(parts[-1].name) if kind == "tcp" else {}
-            parts[-1].check(kernel)
+            if parts[-1].parameters:
+                parts[-1].check(kernel)
         scenario.parts = [part for part in parts if part.directory or part.parameters]
 
     def _compile(self, kernel, shown, path):
