@@ -89,15 +89,18 @@ void hpcc_put_carriers(u8 stamp)
 
 #define HPCC_STAMP_ANY_CSIG	(HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
-/* The parameters, in their order in a dump, and the carriers (@stamp) that have the parameter. */
+/* The parameters, in their order in a dump, and the carriers that have the parameter if the port
+ * stamps (@stamp) or strips (@strip) the carrier.
+ */
 static const struct hpcc_param_desc {
 	u32	preset;
 	u8	attr;
 	u8	stamp;
+	u8	strip;
 	bool	is_u8;
 } hpcc_params[HPCC_STAMP_PARAMS] = {
 	[HPCC_PARAM_INT_DSCP] = {
-		HPCC_INT_DSCP_DEFAULT, TCA_HPCC_INT_DSCP, HPCC_STAMP_INT, true,
+		HPCC_INT_DSCP_DEFAULT, TCA_HPCC_INT_DSCP, HPCC_STAMP_INT, HPCC_STAMP_INT, true,
 	},
 	/* About two T in a rack at 100 Gb/s. */
 	[HPCC_PARAM_UTIL_WINDOW] = {
@@ -105,6 +108,7 @@ static const struct hpcc_param_desc {
 	},
 	[HPCC_PARAM_CSIG_TPID] = {
 		HPCC_CSIG_TPID_DEFAULT, TCA_HPCC_CSIG_TPID, HPCC_STAMP_ANY_CSIG,
+		HPCC_STAMP_CSIG,
 	},
 	[HPCC_PARAM_CSIG_ABW] = {
 		HPCC_CSIG_ABW_DEFAULT, TCA_HPCC_CSIG_ABW, HPCC_STAMP_ANY_CSIG,
@@ -113,6 +117,11 @@ static const struct hpcc_param_desc {
 		HPCC_CSIG_TIME_DEFAULT, TCA_HPCC_CSIG_TIME, HPCC_STAMP_ANY_CSIG,
 	},
 };
+
+static bool hpcc_param_used(const struct hpcc_param_desc *p, const struct hpcc_config *cfg)
+{
+	return (cfg->stamp & p->stamp) | (cfg->strip & p->strip);
+}
 
 /* Find a packet's headers and its carrier, for a port with any HPCC_STAMP_*. @cfg: configuration of
  * the port.
@@ -165,7 +174,7 @@ void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 	for (i = 0; i < HPCC_STAMP_PARAMS; i++) {
 		p = &hpcc_params[i];
 		attr = tb[p->attr];
-		if (!(cfg->stamp & p->stamp))
+		if (!hpcc_param_used(p, cfg))
 			cfg->param[i] = p->preset;
 		else if (attr)
 			cfg->param[i] = p->is_u8 ? nla_get_u8(attr) : nla_get_u32(attr);
@@ -181,16 +190,20 @@ void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 static int hpcc_validate_params(struct nlattr **tb, const struct hpcc_config *cfg,
 				struct netlink_ext_ack *extack)
 {
+	u16 tpid = cfg->param[HPCC_PARAM_CSIG_TPID];
 	const struct hpcc_param_desc *p;
 
+	if (eth_type_vlan(htons(tpid)) || tpid == ETH_P_IP || tpid == ETH_P_IPV6)
+		return hpcc_reject(extack, tb[TCA_HPCC_CSIG_TPID], -EINVAL,
+				   "csig_tpid: is the EtherType of IP or of VLAN tags");
 	for (p = hpcc_params; p < hpcc_params + HPCC_STAMP_PARAMS; p++) {
-		if (!tb[p->attr] || cfg->stamp & p->stamp)
+		if (!tb[p->attr] || hpcc_param_used(p, cfg))
 			continue;
 		if (p->stamp & HPCC_STAMP_INT)
 			return hpcc_reject(extack, tb[p->attr], -EINVAL,
-					   "int_dscp, int_window: need stamp int, or csig for int_window");
+					   "int_dscp, int_window: need stamp int, strip int (int_dscp) or stamp csig (int_window)");
 		return hpcc_reject(extack, tb[p->attr], -EINVAL,
-				   "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push");
+				   "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push, or strip csig (csig_tpid)");
 	}
 	return 0;
 }
@@ -234,7 +247,7 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)
 
 	for (i = 0; i < HPCC_STAMP_PARAMS && !err; i++) {
 		p = &hpcc_params[i];
-		if (cfg->stamp & p->stamp)
+		if (hpcc_param_used(p, cfg))
 			err = p->is_u8 ? nla_put_u8(skb, p->attr, cfg->param[i]) :
 					 nla_put_u32(skb, p->attr, cfg->param[i]);
 	}

@@ -139,14 +139,9 @@ static int hpcc_csig_strip(struct sk_buff *skb, u32 hint)
 static int hpcc_csig_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			      struct netlink_ext_ack *extack)
 {
-	u16 tpid = cfg->param[HPCC_PARAM_CSIG_TPID];
-
 	if (!hpcc_is_ethernet(qdisc_dev(sch)))
 		return hpcc_reject(extack, tb[TCA_HPCC_STAMP], -EINVAL,
 				   "stamp csig, csig_push: need a device with Ethernet headers");
-	if (eth_type_vlan(htons(tpid)) || tpid == ETH_P_IP || tpid == ETH_P_IPV6)
-		return hpcc_reject(extack, tb[TCA_HPCC_CSIG_TPID], -EINVAL,
-				   "csig_tpid: is the EtherType of IP or of VLAN tags");
 	return 0;
 }
 

@@ -39,6 +39,7 @@ ACCEPTED = (
     ("9101", "quantize 4 strip ioam,ifa", "marking off quantize 4 strip ioam,ifa $"),
     ("9102", "quantize 16 strip all", "marking off quantize 16 strip ioam,int,ifa,csig $"),
     ("9103", "quantize off strip off", "marking off $"),
+    ("9110", "nostamp strip int,csig int_dscp 30 csig_tpid 0x9999", "int_dscp 30 csig_tpid 0x9999 "),
 )
 
 # Options of a change, and the output of tc. tc prints an error of the kernel after "Error: ", and
@@ -131,6 +132,8 @@ REFUSED = (
     ("910c", "strip ioam,udp", 'strip "ioam,udp": has to be ioam, int'),
     ("910d", "strip csig_push", 'strip "csig_push": has to be ioam, int'),
     ("910e", "strip", "strip: a value has to follow"),
+    ("9111", "strip csig csig_tpid 0x8100", "Error: csig_tpid: is the EtherType of IP or of VLAN tags"),
+    ("9112", "strip csig csig_abw 9", "Error: csig_tpid, csig_abw, csig_time: need stamp csig"),
     ("72e0", "help", r"Usage: \.\.\. hpcc "),
 )
 # Spellings of numbers that tc refuses.
