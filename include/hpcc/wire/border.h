@@ -7,7 +7,7 @@
  *	ts	the border's clock, which advances by windows of T/4 or more
  *	tx	grows by min(u', 1) * time, from a random value
  *	qlen	max(u' - 1, 0) * T
- *	tag	random
+ *	tag	random, the same for all scales
  *
  * The scale S of an option shows T: it is 4096 .. 8191 units of 2^S ns. If u' is above 1, the
  * sender computes 1 + qlen/T.
@@ -20,7 +20,7 @@
 #define HPCC_BORDER_T		6144U	/* T, units */
 #define HPCC_BORDER_WINDOW	2048U	/* minimum length of a window, units */
 #define HPCC_BORDER_AGE		(1U << (HPCC_COUNTER_BITS - 1))	/* counters may have wrapped */
-#define HPCC_BORDER_JITTER	65536U		/* a link's clock against the border's, units */
+#define HPCC_BORDER_JITTER	131072U	/* maximum delay of an echo, units */
 
 /* A link inside the domain, as one host and one scale see it. Times are in units of the scale. */
 struct hpcc_border_link {
@@ -35,16 +35,18 @@ struct hpcc_border_link {
 
 /* Begin with a link's first record, which a sender cannot compare either. */
 static inline void hpcc_border_begin(struct hpcc_border_link *l, const struct hpcc_record *r,
-				     u64 now, u32 random, u32 steps)
+				     u64 now, u32 random, u8 tag, u32 steps)
 {
 	l->from = now;
 	l->tx = random >> 8;
 	l->last = *r;
 	l->level = steps;
-	l->tag = random;
+	l->tag = tag;
 }
 
-/* Whether a record may be of the link: its clock has advanced as the border's has. */
+/* Whether a record may be of the link: its clock has advanced as the border's has. A receiver may
+ * delay an echo.
+ */
 static inline bool hpcc_border_fits(const struct hpcc_border_link *l, const struct hpcc_record *r,
 				    u64 now)
 {
