@@ -254,12 +254,13 @@ class Segment:
 class Sniffer:
     """Records the TCP segments on a device from now on. A fragment is an error: no packet may exceed the MTU."""
 
-    SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
+    SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY, TIMESTAMPNS = 263, 8, 1 << 3, 35
 
     def __init__(self, ns, dev="eth0"):
         self.sock = packet_socket(ns, dev)
         self.sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 27)    # SO_RCVBUFFORCE
         self.sock.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
+        self.sock.setsockopt(socket.SOL_SOCKET, self.TIMESTAMPNS, 1)
         self.sock.setblocking(False)
         self.vlan = 0           # number of tagged frames seen
 
@@ -268,10 +269,11 @@ class Sniffer:
         found = []
         while True:
             try:
-                frame, extra, *_ = self.sock.recvmsg(1 << 18, 64)
+                frame, extra, *_ = self.sock.recvmsg(1 << 18, 128)
             except BlockingIOError:
                 return found
-            status = struct.unpack_from("=I", extra[0][2])[0] if extra else 0
+            extra = {kind: data for _, kind, data in extra}
+            status = struct.unpack_from("=I", extra.get(self.PACKET_AUXDATA, bytes(4)))[0]
             at = ip_offset(frame)
             self.vlan += (at - 14) // 4
             if frame[at - 2:at] not in (b"\x08\x00", b"\x86\xdd"):
@@ -281,6 +283,8 @@ class Sniffer:
                 raise AssertionError(f"an IP fragment: {frame[at:at + 80].hex()}")
             with contextlib.suppress(ValueError):
                 found.append(Segment(frame[at:], bool(status & self.CSUM_NOT_READY)))
+                sec, nsec = struct.unpack_from("=qq", extra[self.TIMESTAMPNS])
+                found[-1].time_ns = sec * 10 ** 9 + nsec
 
 
 def sane(segments, mtu=1500):

@@ -13,13 +13,13 @@ from ifa import wrapped
 from int import hop as int_hop
 from int import stack
 from ioam import incremental, node, trace
-from lib.frameport import FramePort, ethernet, ip_packet
+from lib.frameport import ENDS, FramePort, ethernet, ip_packet
 from lib.kernel import unload, users
 from lib.ktap import each, expect, expect_in, main, need_virtual_time
 from lib.modprobe import modprobe
 from lib.net import Netns, Pair
 from lib.packet import (ANSWERED, ECHO, FORWARD, FREE, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, Segment, Sniffer,
-                        addresses, ipv6, option, packet_socket, qlen_code, qlen_value, quiet, record, sane_segments,
+                        addresses, ip, ipv6, option, packet_socket, qlen_code, qlen_value, quiet, record, sane_segments,
                         tcp)
 from lib.path import CARRIERS, MBPS, Path, carrier_path, falls_back, mode_hops, uses_telemetry
 from lib.star import percentile
@@ -89,7 +89,9 @@ def law(way):
 # ---- Estimates from a capture ----
 
 def samples(segments, port, hop=1):
-    """Return (bytes before the packet, tag, unit in ns, ts, tx, qlen) of the records of a hop in a flow's requests."""
+    """Return (bytes before the packet, tag, unit in ns, ts, tx, qlen, time of capture) of the records of a hop in a
+    flow's requests.
+    """
     found, sent = [], 0
     for seg in segments:
         if seg.dport != port:
@@ -98,13 +100,13 @@ def samples(segments, port, hop=1):
         for slot in range(len(opt.records) if opt else 0):
             number, tag, ts, tx, qlen = opt.load(slot)
             if number == hop:
-                found.append((sent, tag, 2 ** opt.scale, ts, tx, qlen))
+                found.append((sent, tag, 2 ** opt.scale, ts, tx, qlen, seg.time_ns))
         sent += seg.total + WIRE
     return found
 
 
 def differences(found):
-    """Yield bytes, ns of ts and ns of tx between records of the same link; repeated records count once."""
+    """Yield bytes, ns of ts, of tx and of the capture between records of the same link; repeated records count once."""
     last = None
     for one in found:
         if last and one[1:3] == last[1:3]:
@@ -112,7 +114,7 @@ def differences(found):
             if not dts:
                 continue
             if dts < 1 << 19 and 0 < dtx < 1 << 19:
-                yield one[0] - last[0], dts * one[2], dtx * one[2]
+                yield one[0] - last[0], dts * one[2], dtx * one[2], one[6] - last[6]
         last = one
 
 
@@ -122,11 +124,11 @@ def estimates(segments, port):
     steps = list(differences(found))
     result = {}
     if steps:
-        result["median of bytes / d(tx)"] = statistics.median(n * 8e3 / dtx for n, _, dtx in steps)
-        result["largest bytes / d(tx)"] = max(n * 8e3 / dtx for n, _, dtx in steps)
-        result["bytes / tx of all"] = sum(n for n, _, _ in steps) * 8e3 / sum(dtx for _, _, dtx in steps)
-        result["packet pair on ts"] = max(n * 8e3 / dts for n, dts, _ in steps)
-    queues = sorted({qlen * unit for _, _, unit, _, _, qlen in found if qlen})
+        result["median of bytes / d(tx)"] = statistics.median(n * 8e3 / dtx for n, _, dtx, _ in steps)
+        result["largest bytes / d(tx)"] = max(n * 8e3 / dtx for n, _, dtx, _ in steps)
+        result["bytes / tx of all"] = sum(n for n, *_ in steps) * 8e3 / sum(dtx for _, _, dtx, _ in steps)
+        result["packet pair on ts"] = max(n * 8e3 / dts for n, dts, *_ in steps)
+    queues = sorted({qlen * unit for _, _, unit, _, _, qlen, _ in found if qlen})
     gaps = [b - a for a, b in zip([0] + queues, queues)]
     if queues:
         result["smallest queue"] = 1538 * 8e3 / queues[0]
@@ -142,21 +144,28 @@ def estimates(segments, port):
 
 def flows_seen(segments, port, mbps):
     """Return how many equal flows share the link: the load of all over that of this flow, if B is mbps."""
-    return statistics.median(dtx * mbps / 8e3 / n for n, _, dtx in differences(samples(segments, port)) if n)
+    return statistics.median(dtx * mbps / 8e3 / n for n, _, dtx, _ in differences(samples(segments, port)) if n)
+
+
+def packet_pair(segments, port):
+    """Return Mbit/s from the smallest time between two packets of a flow, without telemetry."""
+    packets = [(seg.time_ns, seg.total + WIRE) for seg in segments if seg.dport == port and seg.payload]
+    return max(size * 8e3 / (after - before) for (before, _), (after, size) in zip(packets, packets[1:])
+               if size > 1000 and after > before)
 
 
 def factor(estimate):
     return max(estimate / INSIDE, INSIDE / max(estimate, 1e-9))
 
 
-def capture(busy, full=False):
+def capture(busy, full=False, cc="hpcc"):
     """Return segments before and behind the border of a flow to port 5000: it sends a packet per ms, or all it can.
     `busy` more flows send all that they can.
     """
     path = border(max_flows=100)
     path.a.ask()
-    ends = path.connect()
-    others = [path.connect(5001 + number) for number in range(busy)]
+    ends = path.connect(cc=cc)
+    others = [path.connect(5001 + number, cc=cc) for number in range(busy)]
     sniffers = Sniffer(path.switches[1], "left"), Sniffer(path.b, "left")
     data = 0
     for _ in range(150):
@@ -207,15 +216,28 @@ def test_full():
 
 
 def test_flows():
-    """A capture of one of eight flows shows their number before the border only."""
+    """A capture of one of eight flows shows their number before the border only. Behind it, the records show less than
+    the times of the flow's packets, which show the capacity without telemetry, too.
+    """
     need_virtual_time()
     _, *segments = capture(7, True)
     before, behind = (flows_seen(part, 5000, rate) for part, rate in
                       zip(segments, (INSIDE, estimates(segments[1], 5000)["bytes / tx of all"])))
     print(f"# flows: before {before:.2f}, behind {behind:.2f}")
-    compare(*segments)
+    _, records = compare(*segments)
     expect_in("flows before", before, 6, 10)
     expect_in("flows behind", behind, 0, 2)
+    plain = capture(7, True, "cubic")[2]
+    expect("telemetry of cubic", [seg for seg in plain if seg.telemetry(FORWARD)], [])
+    times = [factor(packet_pair(part, 5000)) for part in (segments[1], plain)]
+    print(f"# packet pair by the time of capture: hpcc {times[0]:.2f}, cubic {times[1]:.2f}")
+    expect_in("times of packets", max(times), 1, 1.1)
+    expect_in("the best of all records", min(map(factor, records.values())), 2.5, 10 ** 9)
+    # bytes / d(tx) is the flow's own throughput / u': ts is the time of the packet, and u' is 3/4 to 1.
+    ratios = [passed / dtx for _, _, dtx, passed in differences(samples(segments[1], 5000))]
+    expect_in("windows", len(ratios), 100, 10 ** 6)
+    expect_in("1 / u', least", min(ratios), 0.98, 1.02)
+    expect_in("1 / u', most", max(ratios), 1, 4 / 3 + 0.02)
 
 
 # ---- Frames ----
@@ -319,10 +341,20 @@ def test_strip_frames():
                 expect(f"{carrier} without strip", others.through(ethernet(sent)).hex(), ethernet(sent).hex())
 
 
+def test_strip_dscp():
+    """INT is found by the port's DSCP."""
+    for version in 4, 6:
+        packets = [ip_packet(version, tos=dscp << 2, payload=stack([int_hop(1)], behind=b"data")) for dscp in (30, 23)]
+        plain = ethernet(ip_packet(version, tos=0, payload=b"data"))
+        port = FramePort("nostamp strip int int_dscp 30", version=version)
+        expect("this DSCP", port.through(ethernet(packets[0])).hex(), plain.hex())
+        expect("another DSCP", port.through(ethernet(packets[1])).hex(), ethernet(packets[1]).hex())
+
+
 def test_strip_csig():
     """The tag is removed, also behind a VLAN tag, and for another EtherType if the port has it."""
     for version in 4, 6:
-        for how, tpid in ("nostamp", 0x88b5), ("stamp csig csig_tpid 0x9999", 0x9999):
+        for how, tpid in ("nostamp", 0x88b5), ("nostamp csig_tpid 0x9999", 0x9999):
             port = FramePort(f"{how} strip csig", version=version)
             for vlan in b"", struct.pack("!HH", 0x8100, 5), struct.pack("!HHHH", 0x88a8, 5, 0x8100, 6):
                 want = ethernet(ip_packet(version, payload=b"data"), vlan)
@@ -408,6 +440,12 @@ def test_left():
         port = FramePort("nostamp strip all")
         expect(what, port.through(ethernet(sent)).hex(), ethernet(sent).hex())
         expect(f"{what}: counted", [port.stats()[name] for name in ("stripped", "border_failed")], [0, failed])
+    port = FramePort("stamp quantize 16")
+    load_option = option(ECHO, [record(1, 5, 6, 7, 8)], 3, hops=1)
+    sent = ethernet(ip(ENDS[4], tcp(ENDS[4], load_option, ports=(1, 2)), frag=0x2000))
+    expect("fragment", port.through(sent).hex(), sent.hex())
+    stats = port.stats()
+    expect("fragment: counted", (stats["unstamped"]["fragment"], stats["border_failed"]), (1, 0))
     ends = addresses("fd00::1", "fd00::2")
     port = FramePort("nostamp strip all", version=6)
     sent = ethernet(ipv6(ends, incremental([node(1)]) + tcp(ends, payload=b"data"), proto=0))
