@@ -22,18 +22,17 @@
 struct hpcc_border {
 	siphash_key_t		key;
 	u64			start_ns;	/* secret start of the clock */
-	struct hpcc_border_link	*sets[HPCC_BORDER_SETS];	/* allocated when first used */
+	struct hpcc_border_link	links[HPCC_BORDER_SETS][HPCC_BORDER_WAYS];
 };
 
-/* Replace a load record; remove it if memory is short. A new link replaces the oldest one of its
- * set. Its tag is the same for all scales, so a sender that changes its scale does not detect
- * another path. @host: hash of the source.
+/* Replace a load record. A new link replaces the oldest one of its set. Its tag is the same for all
+ * scales, so a sender that changes its scale does not detect another path. @host: hash of the source.
  */
 static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt *opt, u64 host,
 			     u64 now_ns)
 {
 	struct hpcc_border *b = q->part[HPCC_PART_BORDER];
-	struct hpcc_border_link **set, *l, *oldest;
+	struct hpcc_border_link *set, *l, *oldest;
 	u64 key, now = (now_ns + b->start_ns) >> opt->scale;
 	u32 random = get_random_u32();
 	struct hpcc_record r;
@@ -43,16 +42,9 @@ static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt 
 	key = siphash_3u64(host, get_unaligned_be16(p) >> 4, opt->type, &b->key);
 	tag = key >> 56;
 	key += opt->scale;
-	set = &b->sets[key % HPCC_BORDER_SETS];
-	if (!*set)
-		*set = kcalloc(HPCC_BORDER_WAYS, sizeof(*l), GFP_ATOMIC | __GFP_NOWARN);
-	if (!*set) {
-		memset(p, 0, HPCC_RECORD_LEN);
-		q->stats.border_failed++;
-		return;
-	}
-	oldest = *set;
-	for (l = *set; l < *set + HPCC_BORDER_WAYS; l++) {
+	set = b->links[key % HPCC_BORDER_SETS];
+	oldest = set;
+	for (l = set; l < set + HPCC_BORDER_WAYS; l++) {
 		if (l->key == key && hpcc_border_fits(l, &r, max(now, l->from)))
 			break;
 		if (l->key == key)
@@ -60,7 +52,7 @@ static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt 
 		if (l->seen_ns < oldest->seen_ns)
 			oldest = l;
 	}
-	if (l == *set + HPCC_BORDER_WAYS) {
+	if (l == set + HPCC_BORDER_WAYS) {
 		l = oldest;
 		l->key = key;
 		hpcc_border_begin(l, &r, now, random, tag, q->cfg.quantize);
@@ -200,7 +192,7 @@ static struct sk_buff *hpcc_border_dequeue(struct Qdisc *sch)
 
 static void *hpcc_border_create(struct net_device *dev)
 {
-	struct hpcc_border *b = kzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	struct hpcc_border *b = kvzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 
 	if (!b)
 		return NULL;
@@ -211,12 +203,7 @@ static void *hpcc_border_create(struct net_device *dev)
 
 static void hpcc_border_destroy(void *state)
 {
-	struct hpcc_border *b = state;
-	u32 i;
-
-	for (i = 0; i < HPCC_BORDER_SETS; i++)
-		kfree(b->sets[i]);
-	kfree(b);
+	kvfree(state);
 }
 
 static const struct hpcc_part_ops hpcc_border_ops = {

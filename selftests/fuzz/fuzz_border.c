@@ -51,7 +51,7 @@ static void record(struct fuzz_input *in, struct hpcc_border_link *l, struct mod
 	dts = (r.ts - m->last.ts) & 0xfffff;
 	ahead = (dts - (*now - m->from)) & 0xfffff;
 	expect(hpcc_border_fits(l, &r, *now) ==
-	       (*now - m->from >= 1 << 19 || ahead < 1 << 17 || ahead >= (1 << 20) - (1 << 17)));
+	       (*now - m->from >= 1 << 19 || ahead < 1 << 16 || ahead >= (1 << 20) - (1 << 16)));
 	hpcc_border_update(l, &is, *now, m->steps);
 	if (*now - m->from >= 1 << 19 || (dts >= 2048 && dts < 1 << 19)) {
 		m->level = *now - m->from >= 1 << 19 ? (3 * m->steps + 3) / 4 :

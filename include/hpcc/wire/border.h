@@ -20,7 +20,7 @@
 #define HPCC_BORDER_T		6144U	/* T, units */
 #define HPCC_BORDER_WINDOW	2048U	/* minimum length of a window, units */
 #define HPCC_BORDER_AGE		(1U << (HPCC_COUNTER_BITS - 1))	/* counters may have wrapped */
-#define HPCC_BORDER_JITTER	131072U	/* maximum delay of an echo, units */
+#define HPCC_BORDER_JITTER	65536U		/* a link's clock against the border's, units */
 
 /* A link inside the domain, as one host and one scale see it. Times are in units of the scale. */
 struct hpcc_border_link {
@@ -44,9 +44,7 @@ static inline void hpcc_border_begin(struct hpcc_border_link *l, const struct hp
 	l->tag = tag;
 }
 
-/* Whether a record may be of the link: its clock has advanced as the border's has. A receiver may
- * delay an echo.
- */
+/* Whether a record may be of the link: its clock has advanced as the border's has. */
 static inline bool hpcc_border_fits(const struct hpcc_border_link *l, const struct hpcc_record *r,
 				    u64 now)
 {
