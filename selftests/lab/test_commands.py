@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab, hpcc-paper, compare-ns3 and modules.sh: errors, interrupts and usage of commands, without a guest."""
 
+import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,6 +70,41 @@ class CommandLine(unittest.TestCase):
             self.assertIn(args[0], self.refused(SMALL, "run", *args))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
+
+
+class New(unittest.TestCase):
+    """hpcc-lab new, and the names of included scenarios."""
+
+    def test_new(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for args, name in ([], "scenario.toml"), (["mine"], "mine.toml"), (["a b.toml"], "a b.toml"):
+                done = unittests.ran(self, LAB, "new", *args, cwd=directory)
+                self.assertIn(name, done.stdout)
+                scenario.load(Path(directory, name))
+                Path(directory, name).write_text("mine", encoding="utf-8")
+                done = unittests.ran(self, LAB, "new", *args, cwd=directory, status=2)
+                self.assertEqual(done.stderr, f"hpcc-lab: {name}: File exists\n")
+                self.assertEqual(Path(directory, name).read_text(encoding="utf-8"), "mine")
+            os.symlink("nowhere", f"{directory}/link.toml")
+            unittests.ran(self, LAB, "new", "link", cwd=directory, status=2)
+            self.assertIn("No such file", unittests.ran(self, LAB, "new", "no/x", cwd=directory, status=2).stderr)
+
+    def test_examples_in_comments(self):
+        text = (scenario.INCLUDED / "new.toml").read_text(encoding="utf-8")
+        found = re.findall(r"^# (?:[a-z_]+ = |\[)", text, re.M)
+        self.assertGreater(len(found), 10)
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "new.toml")
+            path.write_text(re.sub(r"^# (?=[a-z_]+ = |\[)", "", text, flags=re.M), encoding="utf-8")
+            scenario.load(path)
+
+    def test_names(self):
+        with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+            self.assertEqual(scenario.load("demo").link["rate"], 25 * 10**9)
+            with self.assertRaisesRegex(scenario.ScenarioError, "^dmeo: No such file.*; did you mean demo[?]$"):
+                scenario.load("dmeo")
+            Path("demo").write_text(SMALL, encoding="utf-8")        # a file comes first
+            self.assertEqual(scenario.load("demo").link["rate"], 10 * 10**9)
 
 
 class Commands(unittest.TestCase):

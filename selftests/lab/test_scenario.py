@@ -62,6 +62,18 @@ class Scenario(unittest.TestCase):
                          **{section: [table] if section in scenario.LISTS else table})
         self.refused(["flow.0.form", "from"], flow=[{"form": "h0", "to": "h1", "bytes": 1}])
 
+    def test_nearest(self):
+        """An error suggests the key or the value that is most similar."""
+        for name, sections in (("link", {"lnik": {}}), ("delay", {"link": {"dealy": "1us"}}),
+                               ("fat-tree", {"topology": {"kind": "fattree"}})):
+            self.refused([f"did you mean {name}?"], **sections)
+        with self.assertRaisesRegex(scenario.ScenarioError, "did you mean link[?]"):
+            scenario.load("demo", ["lnk.rate=1Gbit"])
+        for sections in {"cc": {"name": 10**5000}}, {"cc": {"zzzzz": 1}}, {"\n" * 10**6: 1}, {"ip": 5}:
+            with self.assertRaises(scenario.ScenarioError) as caught:
+                build(**sections)
+            self.assertNotIn("did you mean", str(caught.exception))
+
     def test_every_key_refuses(self):
         wrong = {"topology": {"kind": "ring", "hosts": 1, "switches": 999, "pods": 0, "tors": 0,
                               "hosts_per_tor": 251, "spines": "x", "aggs": 0, "cores": -1, "reroute": "2s"},
@@ -310,6 +322,8 @@ class Scenario(unittest.TestCase):
         for path in files:
             made = scenario.load(path)
             plan.Plan(made, topology.Topology(made))
+        rows = re.findall(r"^([a-z0-9-]+)  +\S", (TOP / "Documentation/gallery.rst").read_text(encoding="utf-8"), re.M)
+        self.assertEqual(sorted(name for name in rows if name != "scenario"), sorted(path.stem for path in files))
 
 
 class Topology(unittest.TestCase):

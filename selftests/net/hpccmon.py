@@ -775,7 +775,7 @@ def test_completion():
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),
-                       ("hpcc-lab ", "--help compare figures rerun run"), ("hpcc-lab compare --ke", "--kernel --kernel-version"),
+                       ("hpcc-lab ", "--help compare figures new rerun run"), ("hpcc-lab compare --ke", "--kernel --kernel-version"),
                        ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
         expect(line, completed(line), want.split())
     # Completion offers all options of a command, and no others.

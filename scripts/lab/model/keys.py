@@ -5,6 +5,7 @@ If a value is not allowed, a parser raises ValueError with a text that lists the
 the name of the key.
 """
 
+import difflib
 import os
 import re
 
@@ -60,6 +61,12 @@ def shown(value):
         return "a very long number"
 
 
+def nearest(word, known):
+    """The end of an error message: the known word that is most similar to this one, if any is."""
+    found = difflib.get_close_matches(word[:80], known, 1) if isinstance(word, str) else []
+    return "".join(f"; did you mean {name}?" for name in found)
+
+
 def _integer(low, high):
     def parse(value):
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
@@ -72,7 +79,8 @@ def _choice(*allowed):
     def parse(value):
         if any(value == choice and type(value) is type(choice) for choice in allowed):
             return value
-        raise ValueError("one of " + ", ".join(str(a) for a in allowed))
+        names = [str(choice) for choice in allowed]
+        raise ValueError("one of " + ", ".join(names) + nearest(value, names))
     return parse
 
 
@@ -476,7 +484,8 @@ def parse_section(known, given, where):
     prefix = f"{where}." if where else ""
     for key in given:
         if key not in known:
-            raise ScenarioError(f"{prefix}{short(key)}: unknown key; allowed: {', '.join(known)}")
+            raise ScenarioError(f"{prefix}{short(key)}: unknown key; allowed: {', '.join(known)}"
+                                + nearest(key, known))
     values = {}
     for key, (parse, default) in known.items():
         if key not in given:

@@ -18,10 +18,12 @@ from pathlib import Path
 
 from . import classes, units, workload
 from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
-                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, parse_section, short, show_section,
-                   shown)
+                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, nearest, parse_section, short,
+                   show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
+# The directory of the scenarios of this project.
+INCLUDED = Path(__file__).resolve().parents[2] / "scenarios"
 # K_max of a port for which the scenario gives none.
 KMAX_NS, KMAX_PACKETS = 5000, 16
 # Stands for a host's address in a command.
@@ -264,7 +266,7 @@ def _set(data, assignment):
         data["link"][section[1]][key] = value
     else:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value; sections: "
-                            + ", ".join(name for name in KEYS if name))
+                            + ", ".join(name for name in KEYS if name) + nearest(path[0], KEYS))
 
 
 def _place_sources(data, directory):
@@ -701,7 +703,7 @@ def build(data, name, seed=1, directory="."):
     for key in data:
         if key not in KEYS[""] and key not in tables:
             allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
-            raise ScenarioError(f"{short(key)}: unknown key; allowed: {allowed}")
+            raise ScenarioError(f"{short(key)}: unknown key; allowed: {allowed}{nearest(key, KEYS)}")
     top = parse_section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
     links = {one: table for one, table in data.get("link", {}).items()
              if isinstance(table, dict) or one in CLASSES}
@@ -747,12 +749,17 @@ def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
 
 
 def load(path, settings=(), cc=None, seed=1):
-    """Read a scenario file, apply --set and --cc, then check it and return a Scenario."""
+    """Read a scenario file, or the included scenario of this name. Apply --set and --cc, then check it and return a
+    Scenario.
+    """
+    names = [file.stem for file in INCLUDED.glob("*.toml")]
+    if path in names and not Path(path).exists():
+        path = INCLUDED / f"{path}.toml"
     try:
         with open(path, "rb") as file:
             data = tomllib.load(file)
     except OSError as err:
-        raise ScenarioError(f"{path}: {err.strerror}") from None
+        raise ScenarioError(f"{path}: {err.strerror}{nearest(path, names)}") from None
     except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
     try:

@@ -266,7 +266,7 @@ def build(data, path):
     for key in data:
         if key not in KEYS[""] and key not in KEYS:
             raise ScenarioError(f"{keys.short(key)}: unknown key; allowed: {', '.join(KEYS[''])}, "
-                                "[[workload]], [[variant]]")
+                                f"[[workload]], [[variant]]{keys.nearest(key, (*KEYS, *KEYS['']))}")
     top = keys.parse_section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
     works, variants = _named(data, "workload"), _named(data, "variant")
     for work in works.values():
