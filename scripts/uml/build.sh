@@ -6,7 +6,7 @@
 # tree. Modules are built against this tree. Default X.Y: $HPCC_KERNEL, else the kernel
 # version of the distribution; source.sh gets other versions. The kernel has the features
 # that tests need (kernel.test.config). --lab builds the small kernel of hpcc-lab
-# (kernel.config alone), in half the time. --debug, or HPCC_DEBUG=1, builds a kernel with
+# (kernel.lab.config), in half the time. --debug, or HPCC_DEBUG=1, builds a kernel with
 # debug checks (kernel.debug.config). --gcov, or HPCC_GCOV=DIR (see test.sh), builds a
 # kernel for the coverage of modules (kernel.gcov.config).
 #
@@ -40,7 +40,7 @@ BUILT=(
 configuration()
 {
 	cat "$HERE/kernel.config"
-	[ "$FLAVOUR" = lab- ] || cat "$HERE/kernel.test.config"
+	if [ "$FLAVOUR" = lab- ]; then cat "$HERE/kernel.lab.config"; else cat "$HERE/kernel.test.config"; fi
 	[ "$FLAVOUR" != debug- ] || cat "$HERE/kernel.debug.config"
 	[ "$FLAVOUR" != gcov- ] || cat "$HERE/kernel.gcov.config"
 	printf '# %s\n' "${BUILT[@]}"
@@ -57,6 +57,7 @@ build()
 	configure "$BUILDING"
 	grep -q '^CONFIG_UML_TIME_TRAVEL_SUPPORT=y' "$BUILDING/.config" ||
 		die "UML_TIME_TRAVEL_SUPPORT is off: virtual time is not possible"
+	precompile "$BUILDING" -mcmodel=large -j "$jobs" "${BUILT[@]}"
 	run_make "$BUILDING" -j "$jobs" "${BUILT[@]}" linux modules_prepare
 	symbol_versions "$BUILDING"
 	slim "$BUILDING"

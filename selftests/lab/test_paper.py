@@ -108,12 +108,6 @@ class Grid(unittest.TestCase):
         self.assertEqual(["qdisc.pmax" in command for command in commands], [True, False])
         self.assertEqual(["--kernel-version 6.1" in command for command in commands], [True, False])
 
-    def test_classes(self):
-        """A grid with [[class]] needs another kernel, which is built before the first run."""
-        for more, classful in ("", False), ("set = ['class=[{name=\"a\", weight=1}]']\n", True):
-            with open_grid(GRID.replace('set = ["qdisc.kmin=20KB", "qdisc.kmax=20KB"]\n', more)) as found:
-                self.assertEqual(found.classful(), classful)
-
     def test_refused(self):
         for old, new, why in (
                 ("seeds = 2", "seeds = 0", "seeds = 0: has to be a number of seeds from 1"),

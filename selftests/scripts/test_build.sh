@@ -223,7 +223,8 @@ tso_segs()
 	sed 's/u32 (\*min_tso_segs)(struct sock \*sk);/u32 (*tso_segs)(struct sock *sk, unsigned int mss_now);/' \
 		"$tree/include/net/tcp.h" > "$WORK/bbr3/net/tcp.h"
 	! cmp "$tree/include/net/tcp.h" "$WORK/bbr3/net/tcp.h" || return 1
-	make -s -C "$tree" M="$PWD" ARCH=um NOSTDINC_FLAGS="-nostdinc -I$WORK/bbr3" \
+	# With another first header gcc uses no precompiled headers, which contain the old net/tcp.h.
+	make -s -C "$tree" M="$PWD" ARCH=um NOSTDINC_FLAGS="-nostdinc -I$WORK/bbr3 -include linux/kconfig.h" \
 		kmod/hpcc/control/ack.o kmod/ldcp/cc.o || return 1
 	nm kmod/hpcc/control/ack.o | grep ' hpcc_tso_segs$' && rm kmod/hpcc/control/ack.o kmod/ldcp/cc.o .hpcc-probes
 }
@@ -237,7 +238,12 @@ install_user()
 		    share/bash-completion/completions/hpccmon share/bash-completion/completions/hpcc-lab share/man/man8/hpccmon.8 share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/grafana/hpcc.json share/hpcc/Kbuild share/hpcc/kmod/hpcc/main.c; do
 		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || { echo "no $file"; return 1; }
 	done
-	"$dest/usr/share/hpcc/scripts/hpcc-lab" --help
+	"$dest/usr/share/hpcc/scripts/hpcc-lab" --help || return 1
+	# The package recommends all packages of "make demo".
+	for file in $(scripts/install-deps --print | sed 's/-[0-9.]*$//'); do
+		sed -n '/^Package: hpcc-tools/,/^Description/p' debian/control | grep -qE "[ ,]$file(,|$)" ||
+			[ "$file" = util-linux ] || { echo "hpcc-tools does not recommend $file"; return 1; }
+	done
 }
 
 # nothing COMMAND...: COMMAND prints nothing

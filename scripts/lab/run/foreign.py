@@ -113,17 +113,17 @@ def _wanted(scenario):
 
 
 class Finder:
-    """Finds and makes what scenarios need. guest(scenario) returns the tree of a kernel; make(tree, *paths) makes modules, and
-    returns their directory; probe(scenario, part) returns the congestion controls of a guest with this part.
+    """Finds and makes what scenarios need, for the kernel in a tree. make(tree, *paths) makes modules, and returns their
+    directory; probe(scenario, part) returns the congestion controls of a guest with this part.
     """
 
-    def __init__(self, guest, name, make, probe):
-        self.guest, self.name, self.make, self.probe = guest, name, make, probe
-        self.named = {}     # names of congestion controls by (kernel, path)
+    def __init__(self, tree, name, make, probe):
+        self.kernel, self.name, self.make, self.probe = Kernel(tree), name, make, probe
+        self.named = {}     # names of congestion controls by path
 
     def check(self, scenario):
         """Raise ScenarioError if the kernel does not have what a scenario names."""
-        kernel = Kernel(self.guest(scenario)[0])
+        kernel = self.kernel
         for kind, name, key in _wanted(scenario):
             if name.endswith(".o") and self.name != "vm":
                 raise ScenarioError(f"cc {name}: User Mode Linux has no JIT and no trampolines for BPF, which struct_ops "
@@ -137,7 +137,7 @@ class Finder:
 
     def prepare(self, scenario):
         """Make what the scenario needs, and give its sources their names. Raises RunError."""
-        kernel, parts = Kernel(self.guest(scenario)[0]), []
+        kernel, parts = self.kernel, []
         for kind, name, _ in _wanted(scenario):
             if is_source(name):
                 parts.append(self._source(kernel, scenario, name))
@@ -178,10 +178,9 @@ class Finder:
         else:
             directory, found = self._compile(kernel, path, Path(path))
             part = Part("", found[-1].removesuffix(".ko"), directory, found, (directory / "digest").read_text().strip())
-        key = kernel.base, path
-        if key not in self.named:
-            self.named[key] = self._name(kernel, scenario, path, part)
-        part.name = self.named[key]
+        if path not in self.named:
+            self.named[path] = self._name(kernel, scenario, path, part)
+        part.name = self.named[path]
         return part
 
     def _name(self, kernel, scenario, path, part):
@@ -197,7 +196,7 @@ class Finder:
         if len(new) != 1 or not re.fullmatch(CC_NAME, new[0]):
             raise RunError(f"{path}: has to register one congestion control, with a name of letters, digits, - and _; it "
                            f"registers {', '.join(new) or 'none'}")
-        taken = {name: other for (_, other), name in self.named.items()} | dict.fromkeys(OURS, "this project")
+        taken = {name: other for other, name in self.named.items()} | dict.fromkeys(OURS, "this project")
         if taken.get(new[0], path) != path:
             raise RunError(f'{path}: its congestion control has the name "{new[0]}", as that of {taken[new[0]]}')
         return new[0]

@@ -141,34 +141,15 @@ class Uml:
     name = "uml"
     workers = len(os.sched_getaffinity(0))      # a guest is a process with one thread
     kernel, run = [UML / "build.sh", "--lab"], UML / "run.sh"
-    # The kernel that has classful qdiscs.
-    classful = [UML / "build.sh"]
 
-    def __init__(self, version=None, classful=False):
-        """classful: also build the kernel for [[class]] now, and not when the first run needs it."""
-        self.version = version
-        self.lock = threading.RLock()
-        self.guests = {}
-        self.foreign = foreign.Finder(self.guest, self.name, self._make, self._probe)
-        self.tree, self.tools = self._guest(self.kernel)
-        if classful:
-            self._guest(self.classful)
-
-    def _guest(self, script):
-        """Return the paths of a kernel and of the modules and tools for it."""
-        argv = [*map(str, script)] + (["--kernel-version", self.version] if self.version else [])
-        with self.lock:
-            if str(argv) not in self.guests:
-                tree = _output(argv, "making the guest's kernel")
-                build = os.path.realpath(Path(tree, "build"))
-                tools = _output([str(UML / "modules.sh"), build if os.path.exists(build) else tree],
-                                "building the modules")
-                self.guests[str(argv)] = tree, tools
-            return self.guests[str(argv)]
-
-    def guest(self, scenario):
-        """Return the paths of the kernel for a scenario, and of the modules and tools for this kernel."""
-        return self._guest(self.classful if scenario.classes else self.kernel)
+    def __init__(self, version=None):
+        argv = [*map(str, self.kernel)] + (["--kernel-version", version] if version else [])
+        self.lock = threading.Lock()
+        self.tree = _output(argv, "making the guest's kernel")
+        build = os.path.realpath(Path(self.tree, "build"))
+        self.tools = _output([str(UML / "modules.sh"), build if os.path.exists(build) else self.tree],
+                             "building the modules")
+        self.foreign = foreign.Finder(self.tree, self.name, self._make, self._probe)
 
     def check(self, scenario):
         """Raise ScenarioError if the kernel lacks what the scenario needs."""
@@ -217,13 +198,12 @@ class Uml:
     def _guest_command(self, directory, scenario, seed, command):
         # Memory for the buffers of active flows, and for two sockets per flow.
         megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
-        tree, tools = self.guest(scenario)
-        argv = [str(self.run), "--tree", tree, *self.isolated(scenario, seed),
+        argv = [str(self.run), "--tree", self.tree, *self.isolated(scenario, seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
-                "--ro", tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{tools}/sch_hpcc.ko"]
+                "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
             if cc in foreign.OURS:
-                argv += ["--module", f"{tools}/tcp_{cc}.ko"]
+                argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
         objects = []
         for i, part in enumerate(scenario.parts or ()):
             argv += part.options(i)
@@ -249,8 +229,7 @@ class Vm(Uml):
 
     name = "vm"
     workers = 1
-    kernel = classful = [VM / "kernel.sh"]
-    run = VM / "run.sh"
+    kernel, run = [VM / "kernel.sh"], VM / "run.sh"
 
     def command(self, directory, scenario, seed):
         """The root file system of the machine contains only files that the testbed itself needs."""
@@ -272,7 +251,7 @@ class Host:
 
     def __init__(self):
         if os.geteuid() != 0:
-            raise RunError("--kernel host has to run as root: sudo scripts/hpcc-lab ...")
+            raise RunError("--kernel host has to run as root: sudo hpcc-lab ...")
         given = {name: os.environ.get(name) for name in ("HPCC_NETWORK", "HPCC_TRAFFIC")}
         self.tools = given if all(given.values()) else self._compile()
 

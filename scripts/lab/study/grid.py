@@ -196,12 +196,6 @@ class Grid:
         """The kernel versions, without duplicates; None is the default of hpcc-lab."""
         return list(dict.fromkeys(variant["kernel"] or self.kernel for variant in self.variants.values()))
 
-    def classful(self):
-        """Whether a run has [[class]] tables, for which the guest needs another kernel."""
-        return "[[class]]" in self.scenario.read_text(encoding="utf-8") or any(
-            text.startswith("class=") for values in (*self.workloads.values(), *self.variants.values())
-            for text in (*self.settings, *values["set"]))
-
     def command(self, cell):
         """The command that runs a cell, in the directory of the grid."""
         variant = self.variants[cell.variant]
