@@ -90,14 +90,14 @@ deps-paper:
 deps-test:
 	@scripts/install-deps lab test
 
-demo: deps plugin tools
+demo: deps
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
-paper: deps-paper plugin tools
+paper: deps-paper
 	@scripts/hpcc-paper $(CONFIG) --out $(OUT)/paper/$(basename $(notdir $(CONFIG))) $(RST:%=--rst %) \
 		$(JOBS:%=--jobs %) $(PROFILE:%=--profile %)
 
-bench-core bench-ldcp bench-lab: deps plugin tools
+bench-core bench-ldcp bench-lab: deps
 	@scripts/$@
 	$(if $(RST),@scripts/bench-rst $(OUT)/$@/results.json $(RST))
 

@@ -246,6 +246,8 @@ manuals()
 tools()
 {
 	in_root hpcc-lab --help | grep '^usage: hpcc-lab' &&
+		in_root sh -c 'hpcc-lab new /tmp/mine && rm /tmp/mine.toml' &&
+		in_root sh -c 'hpcc-lab run demo --set link.rat=1 2>&1' | grep 'did you mean rate' &&
 		in_root hpcc-replay --help | grep '^usage: hpcc-replay' &&
 		in_root hpccmon --help | grep '^usage: hpccmon'
 }
