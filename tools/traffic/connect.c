@@ -139,7 +139,7 @@ static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
 	fd = new_socket(c->from, c->cc, flags);
 	if (number >= SPORTS)
 		set_option(fd, SO_REUSEADDR, 1);
-	if (f->bytes > LARGE_BYTES && SNDBUF_TOTAL / nr_large > LARGE_BYTES)
+	if ((f->edge ? f->edge->bytes : f->bytes) > LARGE_BYTES && SNDBUF_TOTAL / nr_large > LARGE_BYTES)
 		set_option(fd, SO_SNDBUFFORCE, SNDBUF_TOTAL / nr_large < SNDBUF_BYTES ?
 			   SNDBUF_TOTAL / nr_large : SNDBUF_BYTES);
 	len = with_port(&ss, c->from, SPORT_BASE + number % SPORTS);
@@ -259,6 +259,8 @@ void open_connections(void)
 		die("out of memory");
 	for (i = 0; i < nr_flows; i++)
 		nr_large += flows[i].bytes > LARGE_BYTES;
+	for (i = 0; i < nr_edges; i++)
+		nr_large += edges[i].bytes > LARGE_BYTES;
 	for (i = 0; i < nr_flows; i++) {
 		struct flow *f = &flows[i];
 
@@ -277,6 +279,8 @@ void open_connections(void)
 		connect_before(&rpcs[i].request);
 		carry(rpcs[i].request.conn, &rpcs[i].response, 1);
 	}
+	for (i = 0; i < nr_edges; i++)
+		connect_before(&edges[i].flow);
 	free(made);
 	if (later)
 		watch_listeners();

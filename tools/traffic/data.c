@@ -46,7 +46,7 @@ static unsigned int sender_of(const struct flow *f)
 void set_lowat(struct flow *f)
 {
 	struct end *e = &f->conn->end[!sender_of(f)];
-	uint64_t left = f->bytes - f->received;
+	uint64_t left = f->edge ? message_left(f) : f->bytes - f->received;
 	int lowat = left < LOWAT_BYTES ? left : LOWAT_BYTES;
 
 	if (lowat <= LOWAT_LEAST)
@@ -118,7 +118,9 @@ void receive(struct flow *f)
 		bytes_done += n;
 	if (!nr_endless && bytes_wanted)
 		progress(bytes_done, bytes_wanted);
-	if (f->received == f->bytes)
+	if (f->edge)
+		edge_received(f, virtual_ns());
+	else if (f->received == f->bytes)
 		flow_done(f);
 	else
 		set_lowat(f);

@@ -23,6 +23,12 @@
  *						reverse direction; CC: NAME or NAME/DSCP
  *	rpc ID FROM TO REQUEST RESPONSE COUNT UNTIL THINK START CC
  *						COUNT, UNTIL 0: no limit
+ *	collective ID START STEPS		its edges follow
+ *	edge FROM TO BYTES COUNT FREE CC [EDGE...]
+ *						COUNT messages of BYTES in each step; the
+ *						first FREE are sent when the step begins,
+ *						message m when message m - FREE has arrived
+ *						on each EDGE, counted from 0 in the collective
  *	run NS START STOP FILE COMMAND...	by sh; START "before": before time zero; STOP
  *						0: wait until the command ends;
  *						"end": SIGTERM after everything else;
@@ -69,9 +75,12 @@ struct netns *netns;
 struct port *ports;
 struct flow *flows;
 struct rpc *rpcs;
+struct edge *edges;
+struct collective *collectives;
 struct program *programs;
 struct cc ccs[CC_MAX];
 unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
+unsigned int nr_edges, nr_collectives;
 unsigned int nr_endless, nr_series, pool_size;
 uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 uint64_t bytes_wanted;
@@ -199,6 +208,7 @@ static uint64_t next_ns(void)
 		next = earlier(next, next_sample_ns);
 	if (nr_begun < nr_flows)
 		next = earlier(next, by_start[nr_begun]->start_ns);
+	next = earlier(next, next_collective_ns());
 	return earlier(next, earlier(next_rpc_ns(), next_program_ns()));
 }
 
@@ -208,6 +218,7 @@ static void start_due(uint64_t t_ns)
 	while (nr_begun < nr_flows && by_start[nr_begun]->start_ns <= t_ns)
 		begin_flow(by_start[nr_begun++]);
 	start_rpcs(t_ns);
+	start_collectives(t_ns);
 }
 
 static void serve_end(uint64_t tag, uint32_t events)
@@ -276,7 +287,7 @@ static void wait_for_timers(void)
 	unsigned int tries;
 	uint64_t begin;
 
-	if (nr_rpcs)
+	if (nr_rpcs || nr_edges)
 		return;
 	for (tries = 0; tries < nr_flows; tries++)
 		if (flows[tries].connect == BEFORE)
@@ -356,7 +367,7 @@ static void sort_flows(void)
 /* A pool has its own connections, but at most as many as flows. */
 static void allow_files(void)
 {
-	const rlim_t wanted = 2 * (nr_flows + nr_rpcs) + FILES_MORE;
+	const rlim_t wanted = 2 * (nr_flows + nr_rpcs + nr_edges) + FILES_MORE;
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
@@ -383,7 +394,7 @@ static void traffic(const char *out)
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &tick))
 		die("set-up: %s", strerror(errno));
 	open_measurement();
-	nr_undone = nr_flows + nr_rpcs;
+	nr_undone = nr_flows + nr_rpcs + nr_collectives;
 	for (i = 0; i < nr_programs; i++)
 		nr_running += !programs[i].server;
 	start_early_programs();
@@ -401,7 +412,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	read_plan(argv[2]);
-	if (nr_flows + nr_rpcs + nr_programs == 0 || !interval_ns || !deadline_ns)
+	if (nr_flows + nr_rpcs + nr_collectives + nr_programs == 0 || !interval_ns || !deadline_ns)
 		die("plan: nothing to run, no interval or no deadline");
 	traffic(argv[3]);
 	return 0;

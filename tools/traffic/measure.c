@@ -217,6 +217,7 @@ void write_result(const char *path)
 	fprintf(out, "{\"kind\":\"zero\",\"clock_ns\":%" PRIu64 "}\n", zero_clock_ns());
 	put_flows(out);
 	put_rpcs(out);
+	put_collectives(out);
 	put_programs(out);
 	put_hosts(out);
 	if (have_from)

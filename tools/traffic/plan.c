@@ -178,6 +178,56 @@ static void parse_rpc(const char *line)
 	r->response.id = r->id;
 }
 
+static void parse_collective(const char *line)
+{
+	struct collective *c;
+
+	collectives = grown(collectives, nr_collectives, sizeof(*collectives));
+	c = &collectives[nr_collectives++];
+	if (sscanf(line, "collective %u %" SCNu64 " %u", &c->id, &c->begun_ns, &c->steps) != 3)
+		die("plan: %s", line);
+	c->first = nr_edges;
+}
+
+static void parse_edge(const char *line)
+{
+	char from[32], to[32], cc[16], *end;
+	const char *at;
+	struct edge *e;
+	int n = 0;
+
+	edges = grown(edges, nr_edges, sizeof(*edges));
+	e = &edges[nr_edges++];
+	if (sscanf(line, "edge %31s %31s %" SCNu64 " %u %u %15s%n", from, to, &e->bytes, &e->count,
+		   &e->free, cc, &n) != 6 || !nr_collectives || !e->bytes || !e->count)
+		die("plan: %s", line);
+	set_hosts(&e->flow, from, to, cc);
+	e->collective = nr_collectives - 1;
+	bytes_wanted += e->bytes * e->count * collectives[e->collective].steps;
+	collectives[e->collective].nr_edges++;
+	for (at = line + n; *at; at = end) {
+		e->after = grown(e->after, e->nr_after, sizeof(*e->after));
+		e->after[e->nr_after++] = strtoul(at, &end, 10);
+		if (end == at)
+			die("plan: %s", line);
+	}
+}
+
+/* All edges are known, and no longer move. */
+static void link_edges(void)
+{
+	unsigned int i, n;
+
+	for (i = 0; i < nr_edges; i++) {
+		const struct collective *c = &collectives[edges[i].collective];
+
+		edges[i].flow.edge = &edges[i];
+		for (n = 0; n < edges[i].nr_after; n++)
+			if (edges[i].after[n] >= c->nr_edges)
+				die("plan: edge %u: no edge %u", i, edges[i].after[n]);
+	}
+}
+
 static void parse_program(const char *line)
 {
 	char ns[32], start[32], stop[32], out[64];
@@ -248,6 +298,10 @@ void read_plan(const char *path)
 			parse_flow(line);
 		else if (!strncmp(line, "rpc ", 4))
 			parse_rpc(line);
+		else if (!strncmp(line, "collective ", 11))
+			parse_collective(line);
+		else if (!strncmp(line, "edge ", 5))
+			parse_edge(line);
 		else if (!strncmp(line, "run ", 4))
 			parse_program(line);
 		else if (line[0])
@@ -259,4 +313,5 @@ void read_plan(const char *path)
 		rpcs[i].request.rpc = &rpcs[i];
 		rpcs[i].response.rpc = &rpcs[i];
 	}
+	link_edges();
 }

@@ -76,6 +76,7 @@ struct flow {
 	enum connect	connect;
 	unsigned int	shared;		/* SHARED: index of the other flow */
 	struct rpc	*rpc;
+	struct edge	*edge;
 	struct conn	*conn;
 	uint64_t	bytes;
 	bool		endless;
@@ -125,6 +126,30 @@ struct rpc {
 	bool		done;
 };
 
+/* The messages from one host to another in a collective; see collective.c. */
+struct edge {
+	struct flow	flow;		/* bytes: those that may be sent so far */
+	unsigned int	collective;
+	uint64_t	bytes;		/* of each message */
+	unsigned int	count;		/* messages of a step */
+	unsigned int	free;		/* messages that are sent when a step begins */
+	unsigned int	*after;		/* edges, counted from the first of the collective */
+	unsigned int	nr_after;
+	uint64_t	arrived;	/* messages, of all steps */
+};
+
+struct collective {
+	unsigned int	id;
+	unsigned int	first;		/* its edges are consecutive */
+	unsigned int	nr_edges;
+	unsigned int	steps;
+	uint64_t	begun_ns;	/* when the current step began */
+	bool		begun;
+	uint64_t	left;		/* messages of the step that have not arrived */
+	uint64_t	*step_ns;
+	unsigned int	nr_steps;	/* steps that have ended */
+};
+
 struct program {
 	unsigned int	ns;
 	bool		early;		/* it runs before time zero */
@@ -160,16 +185,19 @@ extern struct netns *netns;
 extern struct port *ports;
 extern struct flow *flows;
 extern struct rpc *rpcs;
+extern struct edge *edges;
+extern struct collective *collectives;
 extern struct program *programs;
 extern struct cc ccs[CC_MAX];
 extern unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
+extern unsigned int nr_edges, nr_collectives;
 extern unsigned int nr_endless, nr_series, pool_size;
 extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 extern uint64_t bytes_wanted;
 extern bool verify, series_flows;
 
 /* main.c */
-extern unsigned int nr_undone;		/* flows and RPCs, including endless flows */
+extern unsigned int nr_undone;		/* flows, RPCs and collectives, including endless flows */
 extern unsigned int nr_ended;
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void *grown(void *array, unsigned int nr, size_t size);
@@ -215,6 +243,13 @@ void start_rpcs(uint64_t t_ns);
 uint64_t next_rpc_ns(void);
 void rpc_advance(struct flow *f, uint64_t t_ns);
 void put_rpcs(FILE *out);
+
+/* collective.c */
+void start_collectives(uint64_t t_ns);
+uint64_t next_collective_ns(void);
+uint64_t message_left(const struct flow *f);
+void edge_received(struct flow *f, uint64_t t_ns);
+void put_collectives(FILE *out);
 
 /* program.c */
 extern unsigned int nr_running;		/* programs that have not ended, without servers */
