@@ -62,7 +62,7 @@ class Results(unittest.TestCase):
         self.assertRegex(got["version"], r"^\d+\.\d+")
         self.assertEqual(got["settings"]["link"]["rate"], "100000000000bit")
         self.assertEqual(set(got["settings"]) | {""}, (set(scenario.KEYS) | {"ip", "verify"}) -
-                         {"class", "workload", "rpc", "run", "event"})
+                         {"class", "workload", "rpc", "collective", "run", "event"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "drops_ect", "drops_knonect", "marks",

@@ -91,6 +91,7 @@ class Scenario(unittest.TestCase):
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
                          "think": -1, "start": "x", "cc": "a b", "class": 1},
+                 "collective": {"kind": "x", "ranks": ["h0", "x"], "bytes": 0, "steps": 0, "start": "x", "cc": "a b"},
                  "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
                  "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
                               "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0, "class": []},
@@ -104,6 +105,7 @@ class Scenario(unittest.TestCase):
                 with self.subTest(key=f"{section}.{key}"):
                     if section in scenario.LISTS:
                         table = {"flow": self.FLOW[0], "rpc": self.RPC, "run": self.PROGRAM,
+                                 "collective": {"kind": "all-to-all", "ranks": "h0..h1", "bytes": 2},
                                  "class": {"name": "a", "weight": 1},
                                  "event": {"at": 0, "link": "h0-s0", "down": True}}[section]
                         self.refused([f"{section}.0.{key}"], **{section: [table | {key: value}]})

@@ -33,8 +33,11 @@ STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS[:4]) if bits >> i
 RPCS_MAX = 1000
 # Names of congestion controls have at most 15 characters in the kernel.
 CC_NAME, SYSCTL = "[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", r"net(\.[A-Za-z0-9_-]+)+"
+COLLECTIVES = ("all-reduce-ring", "all-reduce-tree", "all-to-all", "parameter-server")
+# Connections of all collectives together.
+EDGES_MAX = 10000
 # Sections that are lists of tables.
-LISTS = ("class", "flow", "rpc", "run", "event")
+LISTS = ("class", "flow", "rpc", "collective", "run", "event")
 # Lists without traffic.
 PASSIVE_LISTS = ("class", "event")
 # net.hpcc.w_ai, in bytes.
@@ -188,6 +191,14 @@ def _host(value):
     if isinstance(value, str) and re.fullmatch(r"h[0-9]{1,4}(\.\.h[0-9]{1,4})?", value):
         return value
     raise ValueError('a host such as "h0", or several such as "h0..h15"')
+
+
+def _hosts(value):
+    """A list of hosts, or of ranges of hosts."""
+    try:
+        return [_host(text) for text in (value if isinstance(value, list) and value else [value])]
+    except ValueError:
+        raise ValueError('hosts such as "h0..h15" or ["h0..h3", "h8"]') from None
 
 
 def _bytes(value):
@@ -410,6 +421,14 @@ KEYS = {
         "start": (units.time, 0),
         "cc": (cc_name, None),
         "class": (_name, None),
+    },
+    "collective": {
+        "kind": (_choice(*COLLECTIVES), ...),
+        "ranks": (_hosts, ...),
+        "bytes": (_bytes, ...),
+        "steps": (_integer(1, 10**5), 10),
+        "start": (units.time, 0),
+        "cc": (cc_name, None),
     },
     "run": {
         "host": (_one_host, ...),

@@ -16,8 +16,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import classes, units, workload
-from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
+from . import classes, collective, units, workload
+from .keys import (CLASSES, EDGES_MAX, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
                    PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, nearest, parse_section, short,
                    show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
@@ -95,6 +95,7 @@ class Scenario:
     rpcs: list = field(default_factory=list)
     runs: list = field(default_factory=list)
     events: list = field(default_factory=list)
+    collectives: list = field(default_factory=list)
     workload: dict = field(default_factory=dict)
     drawn: int = 0      # number of flows, at the end of flows, that the workload adds
     sources: dict = field(default_factory=dict)     # paths of congestion controls whose names are known, by name
@@ -102,13 +103,13 @@ class Scenario:
 
     def cc_names(self):
         """The congestion controls of all connections, without duplicates. Programs use the one in [cc]."""
-        names = [one.cc for one in (*self.flows, *self.rpcs)]
+        names = [one.cc for one in (*self.flows, *self.rpcs, *self.collectives)]
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
 
     def name_source(self, path, name):
         """Replace the path of a congestion control by its name."""
         self.sources[name] = path
-        for one in (*self.flows, *self.rpcs):
+        for one in (*self.flows, *self.rpcs, *self.collectives):
             one.cc = name if one.cc == path else one.cc
         self.cc["name"] = name if self.cc["name"] == path else self.cc["name"]
 
@@ -129,6 +130,9 @@ class Scenario:
         found = {}
         for flow in self.flows:
             found.setdefault((flow.src, flow.dst), {})[flow.cc] = True
+        for one in self.collectives:
+            for edge in one.edges:
+                found.setdefault((edge.src, edge.dst), {})[one.cc] = True
         both = [(rpc.src, rpc.dst, rpc.cc) for rpc in self.rpcs]
         both += [(run.host, peer, self.cc["name"]) for run in self.runs for peer in run.named()
                  if peer != run.host]
@@ -146,6 +150,10 @@ class Scenario:
         for rpc in self.rpcs:
             for pair, size in ((rpc.src, rpc.dst), rpc.request), ((rpc.dst, rpc.src), rpc.response):
                 planned[pair] = planned.get(pair, 0) + size * (rpc.count or 1)
+        for one in self.collectives:
+            for edge in one.edges:
+                pair = edge.src, edge.dst
+                planned[pair] = planned.get(pair, 0) + edge.bytes * edge.count * one.steps
         return {pair: planned.get(pair, 0) for pair in self.pairs()}
 
     def settings(self):
@@ -170,6 +178,10 @@ class Scenario:
                 "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
                 "count": rpc.count or None, "until": rpc.until_ns or None, "think": rpc.think_ns,
                 "start": rpc.start_ns, "cc": self.given(rpc.cc), "class": rpc.class_name}) for rpc in self.rpcs]
+        if self.collectives:
+            parts["collective"] = [show_section(KEYS["collective"], {
+                "kind": one.kind, "ranks": one.ranks, "bytes": one.bytes, "steps": one.steps,
+                "start": one.start_ns, "cc": self.given(one.cc)}) for one in self.collectives]
         if self.runs:
             parts["run"] = [show_section(KEYS["run"], {
                 "host": run.host, "command": run.command, "package": run.package,
@@ -271,7 +283,7 @@ def _set(data, assignment):
 
 def _place_sources(data, directory):
     """Sources of congestion controls are relative to the scenario's file."""
-    tables = [(data.get("cc", {}), "name"), *((one, "cc") for key in ("flow", "rpc") for one in data.get(key, []))]
+    tables = [(data.get("cc", {}), "name"), *((one, "cc") for key in ("flow", "rpc", "collective") for one in data.get(key, []))]
     for table, key in tables:
         if isinstance(table.get(key), str) and is_source(table[key]):
             path = os.path.join(directory, table[key])
@@ -440,6 +452,28 @@ def _expand_rpcs(given, hosts, cc, known):
     return rpcs
 
 
+def _expand_collectives(given, hosts, cc):
+    made = []
+    for i, table in enumerate(given):
+        where = f"collective.{i}"
+        values = parse_section(KEYS["collective"], table, where)
+        ranks = [host for text in values["ranks"] for host in _host_list(text, hosts, f"{where}.ranks")]
+        twice = [host for n, host in enumerate(ranks) if host in ranks[:n]]
+        if twice or len(ranks) < 2:
+            raise ScenarioError(f"{where}.ranks = {shown(table['ranks'])}: "
+                                + (f"{twice[0]} is there twice" if twice else "1 host")
+                                + f"; from 2 to {hosts} different hosts are possible")
+        if values["bytes"] < len(ranks):
+            raise ScenarioError(f"{where}.bytes = {values['bytes']}: has to be at least 1 for each of the "
+                                f"{len(ranks)} ranks, {len(ranks)}B to {units.SIZE_MAX // 10**9}GB")
+        made.append(collective.Collective(i, values["kind"], ranks, values["bytes"], values["steps"], values["start"],
+                                          values["cc"] or cc))
+    count = sum(collective.connections(one.kind, len(one.ranks)) for one in made)
+    if count > EDGES_MAX:
+        raise ScenarioError(f"collective: {count} connections; at most {EDGES_MAX} are possible")
+    return made
+
+
 def _expand_runs(given, hosts):
     runs = []
     for i, table in enumerate(given):
@@ -555,13 +589,13 @@ def _arrivals_end(values, scenario):
 
 def _check_measure(measure, scenario):
     flows = scenario.flows
-    last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.runs))
+    last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.collectives, *scenario.runs))
     if measure["until"] and measure["until"] <= measure["from"]:
         raise ScenarioError(f"measure.until = {measure['until']} ns: has to be later than measure.from, "
                             f"{measure['from']} ns")
     if not measure["until"] and any(flow.bytes is None for flow in flows):
         raise ScenarioError("measure.until: endless flows need it")
-    if not measure["until"] and not flows and not scenario.rpcs:
+    if not measure["until"] and not (flows or scenario.rpcs or scenario.collectives):
         raise ScenarioError("measure.until: a scenario with only programs ([[run]]) needs it")
     if measure["deadline"] <= max(last, measure["from"], measure["until"]):
         raise ScenarioError("measure.deadline: has to be later than the last flow's start and "
@@ -676,7 +710,7 @@ def _fill(scenario, data, wanted, seed, directory):
     hosts, cc = scenario.topology["hosts"], scenario.cc["name"]
     if "workload" not in data and not any(data.get(key) for key in LISTS if key not in PASSIVE_LISTS):
         raise ScenarioError("flow: the scenario needs at least one [[flow]] with from, to and bytes, or a "
-                            "[workload], [[rpc]] or [[run]]")
+                            "[workload], [[rpc]], [[collective]] or [[run]]")
     scenario.classes = classes.expand(data.get("class", []), classes.own_ports(scenario.qdisc, scenario.cc["carrier"]))
     scenario.flows = _expand(data.get("flow", []), hosts, cc, seed, scenario.classes)
     if "workload" in data:
@@ -690,6 +724,7 @@ def _fill(scenario, data, wanted, seed, directory):
                            for i, (start_ns, src, dst, size) in enumerate(found)]
         _check_number(scenario.flows)
     scenario.rpcs = _expand_rpcs(data.get("rpc", []), hosts, cc, scenario.classes)
+    scenario.collectives = _expand_collectives(data.get("collective", []), hosts, cc)
     scenario.runs = _expand_runs(data.get("run", []), hosts)
     scenario.events = _expand_events(data.get("event", []), scenario)
 

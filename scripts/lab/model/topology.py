@@ -215,6 +215,20 @@ class Topology:
         return min(_alone_ns(links, packets, 8 * (most + extra), 8 * (last + extra))
                    for links in self._profiles(src, dst))
 
+    def wire_bits(self, size):
+        """The bits on a link of size bytes, in packets as in alone_ns()."""
+        headers = (40 if self.ip == 6 else 20) + 32
+        packets = -(-size // (self.link["mtu"] - headers))
+        return 8 * (size + packets * (headers + ETHERNET_BYTES + self.link["overhead"]))
+
+    def only_hops(self, src, dst):
+        """The links that all shortest paths from src to dst have in common, as pairs of nodes; of a fabric with
+        several paths only the links of the hosts.
+        """
+        path = self.path(src, dst)
+        hops = list(zip(path, path[1:]))
+        return hops if len(self.switch_ports(src, dst)) == len(hops) - 1 else [hops[0], hops[-1]]
+
     def access(self, host):
         """The properties of a host's own link."""
         return self.link_of(host, self.near[host])

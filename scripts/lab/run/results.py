@@ -94,7 +94,7 @@ class Records:
     """hpcc-traffic's output, sorted by kind."""
 
     def __init__(self, text):
-        self.flows, self.samples, self.hosts, self.runs, self.rpcs = {}, [], [], [], []
+        self.flows, self.samples, self.hosts, self.runs, self.rpcs, self.collectives = {}, [], [], [], [], []
         self.zero_ns = self.backlog_drops = 0
         self.ports = {"from": {}, "until": {}, "end": {}}
         for line in text.splitlines():
@@ -107,7 +107,7 @@ class Records:
                 self.zero_ns = record["clock_ns"]
             elif record["kind"] == "kernel":
                 self.backlog_drops = record["backlog_drops"]
-            elif record["kind"] in ("host", "run", "rpc"):
+            elif record["kind"] in ("host", "run", "rpc", "collective"):
                 getattr(self, record["kind"] + "s").append(record)
             else:
                 self.samples.append(record)
@@ -191,13 +191,28 @@ def _flow(flow, topology, records, early, late):
 
 def _rpc(rpc, record):
     """Latency is the time from the scheduled start of a request until its response has arrived."""
-    times = sorted(record["latency_ns"])
+    times = record["latency_ns"]
     return {
         "id": rpc.id, "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
         "cc": rpc.cc, "calls": len(times), "done": record["done"],
-        "latency_us": {f"p{p}": times[-(-len(times) * p // 100) - 1] / 1000 for p in PERCENTILES}
-                      | {"mean": round(sum(times) / len(times) / 1000, 3), "max": times[-1] / 1000}
-                      if times else None,
+        "latency_us": _percentiles_us(times),
+    }
+
+
+def _percentiles_us(times):
+    times = sorted(times)
+    return {f"p{p}": times[-(-len(times) * p // 100) - 1] / 1000 for p in PERCENTILES} | {
+        "mean": round(sum(times) / len(times) / 1000, 3), "max": times[-1] / 1000} if times else None
+
+
+def _collective(one, record, topology):
+    """The time of a step is that from its beginning until its last message has arrived."""
+    times = record["step_ns"]
+    return {
+        "kind": one.kind, "ranks": one.ranks, "bytes": one.bytes, "cc": one.cc, "steps": len(times),
+        "done": len(times) == one.steps, "retrans": record["retrans"],
+        "bound_us": one.bound_ns(topology) / 1000, "step_us": _percentiles_us(times),
+        "steps_us": [ns / 1000 for ns in times],
     }
 
 
@@ -211,12 +226,15 @@ def _run(run, record):
     }
 
 
-def _more(scenario, records):
+def _more(scenario, topology, records):
     """Results that only some scenarios have."""
     more = {"sources": {part.name: part.digest for part in scenario.parts or () if part.digest}}
     more = more if more["sources"] else {}
     if scenario.rpcs:
         more["rpcs"] = [_rpc(*pair) for pair in zip(scenario.rpcs, records.rpcs)]
+    if scenario.collectives:
+        more["collectives"] = [_collective(*pair, topology)
+                               for pair in zip(scenario.collectives, records.collectives)]
     if scenario.runs:
         more["runs"] = [_run(*pair) for pair in zip(scenario.runs, records.runs)]
     if scenario.measure["pcap"]:
@@ -293,7 +311,7 @@ def build(scenario, topology, records, kernel, seed):
         "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], port.id in data,
                         scenario.queue() == "fifo", records)
                   for port in topology.ports],
-    } | _more(scenario, records)
+    } | _more(scenario, topology, records)
 
 
 def series(scenario, topology, plan, records):
@@ -369,10 +387,11 @@ def summary(result):
         "drops": sum(port["drops"] for port in result["ports"]),
         # Those of other qdiscs are not known.
         "marks": None if result["ports"][0]["marks"] is None else sum(port["marks"] for port in result["ports"]),
-        "retrans": sum(flow["retrans"] for flow in result["flows"]),
+        "retrans": sum(one["retrans"] for one in (*result["flows"], *result.get("collectives", ()))),
         "fct_median_us": sorted(fcts)[len(fcts) // 2] if fcts else None,
         "fct_max_us": max(fcts) if fcts and len(fcts) + endless == len(result["flows"]) else None,
         "unfinished": len(result["flows"]) - len(fcts) - endless,
+        "unfinished_collectives": [i for i, one in enumerate(result.get("collectives", ())) if not one["done"]],
         "endless": endless,
         "fairness": jain(goodputs) if goodputs else None,
         "fairness_1ms": result["jain_1ms"]["min"] if result["jain_1ms"] else None,

@@ -164,7 +164,7 @@ class Uml:
         if known.exists() and not part.bpf():
             return known.read_text(encoding="utf-8").split()
         with _job() as directory:
-            empty = dataclasses.replace(scenario, flows=[], rpcs=[], runs=[], parts=[part])
+            empty = dataclasses.replace(scenario, flows=[], rpcs=[], collectives=[], runs=[], parts=[part])
             done = subprocess.run(self._guest_command(directory, empty, 1, ["cat", AVAILABLE]), cwd=directory,
                                   env=self.environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -197,7 +197,8 @@ class Uml:
 
     def _guest_command(self, directory, scenario, seed, command):
         # Memory for the buffers of active flows, and for two sockets per flow.
-        megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
+        connections = len(scenario.flows) + sum(len(one.edges) for one in scenario.collectives)
+        megabytes = 768 + 24 * min(connections, 64) + connections // 32
         argv = [str(self.run), "--tree", self.tree, *self.isolated(scenario, seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
                 "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]

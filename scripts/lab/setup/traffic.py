@@ -54,7 +54,8 @@ class Traffic:
         if len(scenario.flows) > FLOWS_DRAWN:
             span = max(until, max(flow.start_ns for flow in scenario.flows))
         elif not scenario.flows:
-            span = until or max(rpc.start_ns for rpc in scenario.rpcs)
+            span = until or max([rpc.start_ns for rpc in scenario.rpcs] + [
+                one.start_ns + one.steps * one.bound_ns(self.topology) for one in scenario.collectives])
         else:
             span = min((until if flow.bytes is None else flow.start_ns
                         + flow.bytes * 8 * 10**9 // self.topology.rate(flow.src, flow.dst)
@@ -100,6 +101,10 @@ class Traffic:
                   for f in scenario.flows]
         lines += [f"rpc {r.id} {r.src} {r.dst} {r.request} {r.response} {r.count} {r.until_ns} "
                   f"{r.think_ns} {r.start_ns} {self._cc(r)}" for r in scenario.rpcs]
+        for one in scenario.collectives:
+            lines.append(f"collective {one.id} {one.start_ns} {one.steps}")
+            lines += [" ".join(map(str, ("edge", edge.src, edge.dst, edge.bytes, edge.count, edge.free, one.cc,
+                                         *edge.after))) for edge in one.edges]
         lines += self._programs()
         if scenario.workload.get("pool"):
             lines.append(f"pool {scenario.workload['pool']}")

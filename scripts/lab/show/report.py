@@ -132,6 +132,8 @@ def notes(runs):
                      "in [qdisc]. Without marks dctcp behaves like reno, and ldcp reacts only to "
                      "losses.")
     for s in summaries:
+        for i in s["unfinished_collectives"]:
+            lines.append(f"{s['who']}: collective.{i} did not finish before measure.deadline.")
         if s["unfinished"]:
             lines.append(f"{s['who']}: {s['unfinished']} of the flows did not finish before "
                          "measure.deadline.")
@@ -180,6 +182,21 @@ def _slowdown_rows(runs):
     return rows + [["flows"] + [counted(end) for end in ends]]
 
 
+def _collective_rows(runs):
+    """Times of steps over all seeds, and the analytic bound; empty if there are no collectives."""
+    rows = []
+    for group in groups(runs):
+        for i, one in enumerate(group[0].result.get("collectives", ())):
+            times = sorted(us for run in group for us in run.result["collectives"][i]["steps_us"])
+            figures_us = [times[-(-len(times) * p // 100) - 1] for p in (50, 99)] if times else []
+            rows.append([group[0].summary["cc"], one["kind"], str(len(one["ranks"])), units.show_bytes(one["bytes"]),
+                         str(len(times)), _us(one["bound_us"]),
+                         *([_us(us) for us in figures_us] or ["unfinished"] * 2),
+                         *([_three(us / one["bound_us"]) for us in figures_us] or ["-"] * 2)])
+    return rows and [["cc", "collective", "ranks", "bytes", "steps", "bound", "step p50", "step p99",
+                      "p50 / bound", "p99 / bound"], *rows]
+
+
 def _aligned(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.rjust(width) if i else cell.ljust(width)
@@ -224,7 +241,8 @@ def text(runs):
     rows = [["cc"] + [f"{name} {more}".strip() for name, more, _, _ in COLUMNS], *_rows(runs)]
     out = [plan.describe(runs[0].scenario, runs[0].topology), *_aligned(rows)]
     slow = _slowdown_rows(runs)
-    out += ["", *_aligned(slow)] if slow else []
+    for more in slow, _collective_rows(runs):
+        out += ["", *_aligned(more)] if more else []
     return "\n".join(out + ["note: " + note for note in notes(runs)])
 
 
@@ -252,6 +270,12 @@ def _slowdown_table(runs):
             + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in ["cc", *rows[0][1:]]), rows[1:]))
 
 
+def _collective_table(runs):
+    rows = _collective_rows(runs)
+    return rows and ("<h2>Collectives</h2><p>Time from the beginning of a step until its last message has arrived."
+                     "</p>" + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in rows[0]), rows[1:])) or ""
+
+
 def html(runs, wall):
     """A page that needs no other file."""
     result = runs[0].result
@@ -263,7 +287,7 @@ def html(runs, wall):
                                                 {run.result["cc"]: run.series for run in plotted})))
     return page.document(
         title,
-        f"<p>{escape(about)}.</p>{_table(runs)}{extra}{_slowdown_table(runs)}{charts}"
+        f"<p>{escape(about)}.</p>{_table(runs)}{extra}{_slowdown_table(runs)}{_collective_table(runs)}{charts}"
         "<footer>Utilization and queue (p50, p99, max) cover the measurement window at the "
         "port that sent the most bytes. Queue lengths are the bytes that departing packets left in the queue, "
         "link overhead included. FCT: flow completion time, from the scheduled start until the "

@@ -10,7 +10,9 @@ PORT = ("node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "d
 QUEUE = ("p50", "p95", "p99", "max")
 PORTS = (*PORT, *(f"queue_{name}_bytes" for name in QUEUE), "queue_whole_run_max_bytes", "cc", "seed")
 SERIES = ("t_us", "kind", "name", "queue_bytes", "bps", "cc", "seed")
-NAMES = ("flows.csv", "ports.csv", "series.csv")
+COLLECTIVES = ("collective", "kind", "ranks", "bytes", "step", "step_ns", "bound_ns", "collective_cc", "cc", "seed")
+# The last file exists only if the scenario has collectives.
+NAMES = ("flows.csv", "ports.csv", "series.csv", "collectives.csv")
 
 
 def _ns(us):
@@ -50,10 +52,21 @@ def series(results, series_of):
                 yield (t_us, "flow", flow["id"], None, round(bps), *run)
 
 
+def collectives(results):
+    """All steps of collectives."""
+    for result in results:
+        for i, one in enumerate(result.get("collectives", ())):
+            for step, us in enumerate(one["steps_us"]):
+                yield (i, one["kind"], len(one["ranks"]), one["bytes"], step, _ns(us), _ns(one["bound_us"]),
+                       one["cc"], result["cc"], result["seed"])
+
+
 def write(directory, results, series_of):
-    """Write flows, ports and samples to three CSV files in a directory."""
-    rows = flows(results), ports(results), series(results, dict(series_of))
-    for name, head, body in zip(NAMES, (FLOWS, PORTS, SERIES), rows):
+    """Write flows, ports, samples and steps of collectives to CSV files in a directory."""
+    rows = [flows(results), ports(results), series(results, dict(series_of))]
+    if any("collectives" in result for result in results):
+        rows.append(collectives(results))
+    for name, head, body in zip(NAMES, (FLOWS, PORTS, SERIES, COLLECTIVES), rows):
         with open(directory / name, "w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(head)
