@@ -45,6 +45,7 @@
 #include <linux/device/driver.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 
 #include "core/load.h"
 
@@ -61,6 +62,23 @@ static const u32 hpcc_class_pause_shift = 4;
 
 /* The stretch is an average over 2^3 packets, and a window is 2^3 full packets long. */
 static const u32 hpcc_class_packets_shift = 3;
+
+/* State of a class, under the qdisc's lock. class.c defines the terms. */
+struct hpcc_class {
+	struct hpcc_clock	busy;		/* tx: busy time of all packets */
+	u64			until_ns;	/* when the link has sent the last packet */
+	u64			owed_ns;	/* owed time: later packets add it to busy */
+	u64			last_ns;	/* start of the last packet */
+	u64			pause_ns;	/* longest wait since it was idle; shrinks */
+	u64			own;		/* own time of the last packets, Q8 */
+	u64			all;		/* own time + wait of the last packets, Q8 */
+	u64			window_ns;	/* shortest window of scale_q16 */
+	u64			from_ns;	/* start of the window */
+	u64			from_others_ns;	/* busy time of other queues then */
+	u32			stretch_q16;	/* all / own, within limits */
+	u32			scale_q16;	/* 1 / part of the link that others leave */
+	u32			stretch_max_q16;	/* LINK / RATE */
+};
 
 /* Times of a packet that starts, and the class's new owed time and pause. */
 struct hpcc_class_step {
@@ -83,7 +101,7 @@ static u64 hpcc_class_pause(u64 pause_ns, u64 own_ns)
 static struct hpcc_class_step hpcc_class_step(const struct hpcc_sched *q,
 					      const struct sk_buff *skb, u64 own_ns, u64 now)
 {
-	const struct hpcc_class *c = q->class;
+	const struct hpcc_class *c = q->part[HPCC_PART_CLASS];
 	u64 came_ns = hpcc_skb_cb(skb)->time_ns ?: now;
 	bool was_idle = (s64)(came_ns - c->until_ns) > 0;
 	s64 wait_ns = now - (was_idle ? came_ns : c->until_ns);
@@ -115,7 +133,7 @@ static struct hpcc_class_step hpcc_class_step(const struct hpcc_sched *q,
 /* A packet starts. If the window has ended, update the scale and begin the next window. */
 static void hpcc_class_window(const struct hpcc_sched *q, u64 now)
 {
-	struct hpcc_class *c = q->class;
+	struct hpcc_class *c = q->part[HPCC_PART_CLASS];
 	u64 ns = now - c->from_ns;
 	u64 others_ns, free_ns;
 
@@ -145,7 +163,7 @@ static void hpcc_class_stretch(struct hpcc_class *c, const struct hpcc_class_ste
 static void hpcc_class_sent(struct hpcc_sched *q, const struct sk_buff *skb,
 			    struct hpcc_clock time, u64 now)
 {
-	struct hpcc_class *c = q->class;
+	struct hpcc_class *c = q->part[HPCC_PART_CLASS];
 	struct hpcc_class_step step = hpcc_class_step(q, skb, time.ns, now);
 
 	c->busy = hpcc_clock_add(c->busy, time);
@@ -171,7 +189,7 @@ static u64 hpcc_class_bytes(const struct hpcc_sched *q, u64 ns)
 static u32 hpcc_class_qlen(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
 			   u64 pause_ns)
 {
-	const struct hpcc_class *c = q->class;
+	const struct hpcc_class *c = q->part[HPCC_PART_CLASS];
 	u64 turn_ns = mul_u64_u32_shr(c->window_ns >> hpcc_class_packets_shift, c->stretch_max_q16,
 				      16);
 	u64 bytes = (u64)q->backlog_bytes * c->stretch_q16 >> 16;
@@ -190,7 +208,8 @@ static struct hpcc_load hpcc_class_load(const struct hpcc_sched *q, const struct
 					u64 ts_ns)
 {
 	const struct sk_buff *first = skb ?: q->backlog.head;
-	struct hpcc_load load = { .busy_ns = q->class->busy.ns };
+	const struct hpcc_class *c = q->part[HPCC_PART_CLASS];
+	struct hpcc_load load = { .busy_ns = c->busy.ns };
 	struct hpcc_class_step step = {};
 
 	if (first) {
@@ -208,7 +227,7 @@ static struct hpcc_load hpcc_class_load(const struct hpcc_sched *q, const struct
  */
 static void hpcc_class_commit(struct hpcc_sched *q)
 {
-	struct hpcc_class *c = q->class;
+	struct hpcc_class *c = q->part[HPCC_PART_CLASS];
 	u64 bytes;
 
 	c->stretch_max_q16 = clamp_t(u64, div64_u64(q->b << 16, q->cfg.class), 1 << 16, U32_MAX);
@@ -222,14 +241,27 @@ static void hpcc_class_commit(struct hpcc_sched *q)
 	c->from_others_ns = hpcc_port_load(q->shared).busy_ns - q->busy.ns;
 }
 
-static const struct hpcc_class_ops hpcc_class_functions = {
+static void *hpcc_class_create(struct net_device *dev)
+{
+	return kzalloc(sizeof(struct hpcc_class), GFP_KERNEL_ACCOUNT);
+}
+
+static void hpcc_class_destroy(void *state)
+{
+	kfree(state);
+}
+
+static const struct hpcc_part_ops hpcc_class_ops = {
 	.owner	= THIS_MODULE,
+	.part	= HPCC_PART_CLASS,
+	.create	= hpcc_class_create,
+	.destroy = hpcc_class_destroy,
 	.commit	= hpcc_class_commit,
 	.sent	= hpcc_class_sent,
 	.load	= hpcc_class_load,
 };
 
-module_driver(hpcc_class_functions, hpcc_class_register, hpcc_class_unregister);
+module_driver(hpcc_class_ops, hpcc_part_register, hpcc_part_unregister);
 
 MODULE_AUTHOR("The HPCC++ for Linux authors");
 MODULE_DESCRIPTION("Classes of a port for the qdisc hpcc");

@@ -102,7 +102,7 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 }
 
 /* Make a configuration active, under RTNL. Fails only if the port changes. */
-static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct hpcc_class *class)
+static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
@@ -117,8 +117,10 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct 
 		return PTR_ERR(port);
 	hpcc_marks_init(&marks, cfg, hpcc_marks_rate(cfg, b), psched_mtu(qdisc_dev(sch)));
 	sch_tree_lock(sch);
+	/* The link becomes virtual, and free from now on: arrival times are unknown. */
 	if (cfg->rate && !q->cfg.rate)
-		hpcc_queue_shape(q);
+		q->link_free = (struct hpcc_clock){ .ns = ktime_get_ns() };
+	new_link = q->b != b || q->shared != port || !q->cfg.class != !cfg->class;
 	q->cfg = *cfg;
 	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_parts[HPCC_PART_RESPOND]->enqueue :
 						hpcc_enqueue);
@@ -127,14 +129,12 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg, struct 
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
-	new_link = q->b != b || q->shared != port || q->class != class;
 	q->b = b;
 	q->byte_time = byte_time;
-	q->timed = cfg->rate || class;
-	q->class = class;
+	q->timed = cfg->rate || cfg->class;
 	port = hpcc_port_move(q, port);
-	if (class)
-		hpcc_class_ops->commit(q);
+	if (cfg->class)
+		hpcc_parts[HPCC_PART_CLASS]->commit(q);
 	hpcc_commit_carriers(q, new_link);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -313,26 +313,6 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_conf
 	       hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
-/* Make a configuration active together with its class. */
-static int hpcc_switch(struct Qdisc *sch, const struct hpcc_config *cfg, const struct nlattr *attr,
-		       struct netlink_ext_ack *extack)
-{
-	struct hpcc_sched *q = qdisc_priv(sch);
-	struct hpcc_class *class, *unused = q->class;
-	int err;
-
-	class = hpcc_class_get(q, cfg, attr, extack);
-	if (IS_ERR(class))
-		return PTR_ERR(class);
-	err = hpcc_commit(sch, cfg, class);
-	if (err)
-		unused = class;
-	/* hpcc_commit() changed q->class under the qdisc's lock, so no packet uses the old one. */
-	if (unused != q->class)
-		hpcc_class_put(unused);
-	return err;
-}
-
 static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -353,7 +333,11 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	      hpcc_part_get(sch, HPCC_PART_RESPOND, cfg.respond, tb[TCA_HPCC_RESPOND], extack) ?:
 	      hpcc_part_get(sch, HPCC_PART_BORDER, hpcc_is_border(&cfg),
 			    tb[TCA_HPCC_QUANTIZE] ?: tb[TCA_HPCC_STRIP], extack) ?:
-	      hpcc_switch(sch, &cfg, tb[TCA_HPCC_CLASS64], extack);
+	      hpcc_part_get(sch, HPCC_PART_CLASS, cfg.class, tb[TCA_HPCC_CLASS64], extack) ?:
+	      hpcc_commit(sch, &cfg);
+	/* The active configuration changed under the qdisc's lock, so no packet uses the class. */
+	if (!q->cfg.class)
+		hpcc_part_put(q, HPCC_PART_CLASS);
 	hpcc_put_carriers(err ? cfg.stamp | cfg.strip : old);
 	return err;
 }
@@ -375,20 +359,21 @@ static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt, struct netlink
 		.stats		= true,
 	};
 	hpcc_parse_carriers(none, &q->cfg);
-	hpcc_queue_init(sch);
+	qdisc_watchdog_init(&q->watchdog, sch);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
-	return hpcc_commit(sch, &q->cfg, NULL);
+	return hpcc_commit(sch, &q->cfg);
 }
 
 /* Also called after hpcc_qdisc_init() failed. */
 static void hpcc_destroy(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
+	u32 part;
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	hpcc_parts_put(q);
-	hpcc_class_put(q->class);
+	for (part = 0; part < HPCC_PARTS; part++)
+		hpcc_part_put(q, part);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
 	hpcc_put_carriers(q->cfg.stamp | q->cfg.strip);
@@ -474,7 +459,7 @@ static void hpcc_follow(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	if (sch->ops == &hpcc_qdisc_ops)
-		hpcc_commit(sch, &q->cfg, q->class);
+		hpcc_commit(sch, &q->cfg);
 }
 
 /* The device may have a new speed, and the thresholds of slow links depend on the MTU. */

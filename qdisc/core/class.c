@@ -9,100 +9,12 @@
  */
 #include <linux/hashtable.h>
 #include <linux/rtnetlink.h>
-#include <linux/slab.h>
 #include <hpcc/compat.h>
 
 #include "core/sched.h"
 
-static struct hpcc_module hpcc_class_module = {
-	.name = "class", .missing = "class: module sch_hpcc_class not loaded",
-};
-
-const struct hpcc_class_ops *hpcc_class_ops __read_mostly;
-
 /* Number that a class got last. RTNL protects it. */
 static u8 hpcc_class_number;
-
-/**
- * hpcc_class_register() - allow queues to become classes
- * @ops: functions of sch_hpcc_class
- * Return: 0, for module_driver().
- */
-int hpcc_class_register(const struct hpcc_class_ops *ops)
-{
-	hpcc_class_ops = ops;
-	hpcc_module_set(&hpcc_class_module, ops->owner);
-	return 0;
-}
-EXPORT_SYMBOL_GPL(hpcc_class_register);
-
-/**
- * hpcc_class_unregister() - forget the functions of sch_hpcc_class
- * @ops: its functions
- *
- * The kernel removes the module only while no queue is a class.
- */
-void hpcc_class_unregister(const struct hpcc_class_ops *ops)
-{
-	hpcc_module_set(&hpcc_class_module, NULL);
-	hpcc_class_ops = NULL;
-}
-EXPORT_SYMBOL_GPL(hpcc_class_unregister);
-
-/**
- * hpcc_class_get() - return the class of a queue, or create it
- * @q: the queue
- * @cfg: configuration, not active yet
- * @attr: TCA_HPCC_CLASS64
- * @extack: error message
- *
- * Context: RTNL.
- * Return: NULL if @cfg has no class; the queue's class; if the queue has none, a new class, which
- * holds a reference to sch_hpcc_class; or an error.
- */
-struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
-				  const struct nlattr *attr, struct netlink_ext_ack *extack)
-{
-	struct hpcc_class *class;
-	int err;
-
-	if (!cfg->class || q->class)
-		return cfg->class ? q->class : NULL;
-	err = hpcc_module_get(&hpcc_class_module, attr, extack);
-	if (err)
-		return ERR_PTR(err);
-	class = kzalloc(sizeof(*class), GFP_KERNEL_ACCOUNT);
-	if (!class) {
-		module_put(hpcc_class_module.owner);
-		return ERR_PTR(-ENOMEM);
-	}
-	return class;
-}
-
-/**
- * hpcc_class_put() - free a class that no packet uses
- * @class: the class, or NULL
- */
-void hpcc_class_put(struct hpcc_class *class)
-{
-	if (!class)
-		return;
-	kfree(class);
-	module_put(hpcc_class_module.owner);
-}
-
-/**
- * hpcc_load_of_class() - load of a class
- * @q: the queue, which has a class, locked
- * @skb: the packet that starts, or NULL
- * @ts_ns: now, or the time at which the packet starts
- */
-struct hpcc_load hpcc_load_of_class(const struct hpcc_sched *q, const struct sk_buff *skb,
-				    u64 ts_ns)
-{
-	return hpcc_class_ops->load(q, skb, ts_ns);
-}
-EXPORT_SYMBOL_GPL(hpcc_load_of_class);
 
 /* Return the parent of a qdisc, or NULL. Under RTNL. */
 static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
@@ -152,8 +64,8 @@ static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_confi
 {
 	const struct hpcc_sched *q = qdisc_priv((struct Qdisc *)other);
 
-	return other->ops == sch->ops && other->parent != sch->parent && q->class &&
-	       q->cfg.node == cfg->node && q->cfg.port == cfg->port;
+	return other->ops == sch->ops && other->parent != sch->parent &&
+	       q->cfg.class && q->cfg.node == cfg->node && q->cfg.port == cfg->port;
 }
 
 /* Give a number to a class that has none, or whose number belongs to a class of its new port: the

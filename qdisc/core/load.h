@@ -27,7 +27,8 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q, const struc
 
 	if (!q->shared)
 		return own;
-	return unlikely(q->class) ? hpcc_load_of_class(q, skb, ts_ns) : hpcc_port_load(q->shared);
+	return unlikely(q->cfg.class) ? hpcc_parts[HPCC_PART_CLASS]->load(q, skb, ts_ns) :
+					hpcc_port_load(q->shared);
 }
 
 /* Bytes that wait for the link. Cheap enough for each packet: see hpcc_shared_backlog(). */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Modules that a port needs for a part of its configuration: carriers, responses (respond.c), and
- * borders (border.c).
- */
+/* Modules that a port needs for a part of its configuration: carriers, and enum hpcc_part. */
 #include <linux/capability.h>
 #include <linux/kmod.h>
 #include <linux/module.h>
@@ -20,9 +18,13 @@ static struct hpcc_module hpcc_part_modules[HPCC_PARTS] = {
 	[HPCC_PART_BORDER] = {
 		.name = "border", .missing = "quantize, strip: module sch_hpcc_border not loaded",
 	},
+	[HPCC_PART_CLASS] = {
+		.name = "class", .missing = "class: module sch_hpcc_class not loaded",
+	},
 };
 
 const struct hpcc_part_ops *hpcc_parts[HPCC_PARTS] __read_mostly;
+EXPORT_SYMBOL_GPL(hpcc_parts);
 
 /**
  * hpcc_module_set() - store that a module was loaded, or is being removed
@@ -107,8 +109,8 @@ EXPORT_SYMBOL_GPL(hpcc_part_unregister);
  * @attr: the attribute that needs it
  * @extack: error message
  *
- * The port then holds the module until it is destroyed, even if the part is off: another CPU may
- * still run the enqueue function, and the tasklet may be scheduled.
+ * The port then holds the module until hpcc_part_put(). A part with an enqueue or dequeue function
+ * stays until the port is destroyed, even if it is off: another CPU may still run the function.
  * Context: RTNL.
  * Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
  */
@@ -130,18 +132,12 @@ int hpcc_part_get(struct Qdisc *sch, enum hpcc_part part, bool needed, const str
 	return -ENOMEM;
 }
 
-/**
- * hpcc_parts_put() - destroy the parts of a port after the last packet; may sleep
- * @q: the port
- */
-void hpcc_parts_put(struct hpcc_sched *q)
+/* Destroy a part of a port, if the port has it, after the last packet that uses it; may sleep. */
+void hpcc_part_put(struct hpcc_sched *q, enum hpcc_part part)
 {
-	u32 part;
-
-	for (part = 0; part < HPCC_PARTS; part++) {
-		if (!q->part[part])
-			continue;
-		hpcc_parts[part]->destroy(q->part[part]);
-		module_put(hpcc_part_modules[part].owner);
-	}
+	if (!q->part[part])
+		return;
+	hpcc_parts[part]->destroy(q->part[part]);
+	q->part[part] = NULL;
+	module_put(hpcc_part_modules[part].owner);
 }

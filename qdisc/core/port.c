@@ -209,7 +209,7 @@ static u32 hpcc_port_backlog(struct hpcc_port *port)
  */
 u32 hpcc_shared_backlog(const struct hpcc_sched *q)
 {
-	if (q->class && q->cfg.qlen != HPCC_QLEN_PORT)
+	if (q->cfg.class && q->cfg.qlen != HPCC_QLEN_PORT)
 		return q->backlog_bytes;
 	return hpcc_port_backlog(q->shared);
 }

@@ -118,7 +118,7 @@ static noinline void hpcc_spend_class(struct hpcc_sched *q, const struct sk_buff
 {
 	struct hpcc_clock time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 
-	hpcc_class_ops->sent(q, skb, time, start_ns ?: ktime_get_ns());
+	hpcc_parts[HPCC_PART_CLASS]->sent(q, skb, time, start_ns ?: ktime_get_ns());
 }
 
 static __always_inline void hpcc_spend(struct hpcc_sched *q, const struct sk_buff *skb,
@@ -129,7 +129,7 @@ static __always_inline void hpcc_spend(struct hpcc_sched *q, const struct sk_buf
 	q->busy = hpcc_clock_add(q->busy, time);
 	if (unlikely(q->shared)) {
 		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
-		if (unlikely(q->class))
+		if (unlikely(q->cfg.class))
 			hpcc_spend_class(q, skb, start_ns);
 	}
 }
@@ -510,12 +510,6 @@ struct sk_buff *hpcc_peek_next(struct Qdisc *sch)
 	return qdisc_peek_dequeued(sch);
 }
 
-/* Make the link virtual, and free from now on: arrival times are unknown. */
-void hpcc_queue_shape(struct hpcc_sched *q)
-{
-	q->link_free = (struct hpcc_clock){ .ns = ktime_get_ns() };
-}
-
 /* Qdisc_ops::reset; counters stay. */
 void hpcc_queue_reset(struct Qdisc *sch)
 {
@@ -529,12 +523,4 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	q->in_flight_bytes = 0;
 	q->memory = 0;
 	q->link_free = (struct hpcc_clock){};
-}
-
-/* Initialise an empty queue. */
-void hpcc_queue_init(struct Qdisc *sch)
-{
-	struct hpcc_sched *q = qdisc_priv(sch);
-
-	qdisc_watchdog_init(&q->watchdog, sch);
 }

@@ -115,12 +115,13 @@ struct hpcc_offset {
 enum hpcc_part {
 	HPCC_PART_RESPOND,	/* sends responses (respond.c) */
 	HPCC_PART_BORDER,	/* border of a domain (border.c) */
+	HPCC_PART_CLASS,	/* load of a class (class.c) */
 	HPCC_PARTS,
 };
 
 /* One port, or one of its queues; the first member of struct hpcc_stamp_port. The qdisc's lock
- * protects all members; cfg, b, byte_time, marks, offset, shared, timed and class change under RTNL
- * as well.
+ * protects all members; cfg, b, byte_time, marks, offset, shared and timed change under RTNL as
+ * well.
  * part is set under RTNL, before cfg enables the part; the port then holds the part's module.
  */
 struct hpcc_sched {
@@ -148,7 +149,6 @@ struct hpcc_sched {
 	struct hpcc_clock	busy;		/* time spent on packets: tx of telemetry */
 	struct hpcc_port	*shared;	/* port of several queues (port.c), or NULL */
 	void			*part[HPCC_PARTS];	/* state of enum hpcc_part, or NULL */
-	struct hpcc_class	*class;		/* state of a class (class.c), or NULL */
 	struct tc_hpcc_xstats	stats;		/* the dump fills in qlen_bytes and bandwidth */
 	u64			unstamped[__HPCC_UNSTAMPED_MAX]; /* enum hpcc_unstamped */
 	u64			hist[HPCC_HIST_BUCKETS];	/* of queue lengths (histogram.h) */
@@ -226,8 +226,6 @@ static inline bool hpcc_sojourn_ns(const struct hpcc_sched *q, const struct sk_b
 }
 
 /* queue.c */
-void hpcc_queue_init(struct Qdisc *sch);
-void hpcc_queue_shape(struct hpcc_sched *q);
 void hpcc_queue_reset(struct Qdisc *sch);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
 struct sk_buff *hpcc_peek_next(struct Qdisc *sch);
@@ -307,6 +305,11 @@ struct hpcc_module {
  * memory. destroy() runs after the last packet and may sleep. enqueue() is Qdisc_ops::enqueue of a
  * port that responds, and dequeue() is Qdisc_ops::dequeue of a border. recount() copies counters of
  * the responder of a locked port.
+ *
+ * The others are for a class, under the qdisc's lock. commit() follows a change of cfg or b. sent()
+ * adds a packet that starts at @now and that the link sends for @time. load() returns the load as
+ * if @skb started at @ts_ns, without changing the state; if @skb is NULL, the first packet of the
+ * queue.
  */
 struct hpcc_part_ops {
 	struct module *owner;
@@ -316,6 +319,10 @@ struct hpcc_part_ops {
 	int	(*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
 	struct sk_buff *(*dequeue)(struct Qdisc *sch);
 	void	(*recount)(const void *state, struct tc_hpcc_xstats *stats);
+	void	(*commit)(struct hpcc_sched *q);
+	void	(*sent)(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_clock time,
+			u64 now);
+	struct hpcc_load (*load)(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns);
 };
 
 /* module.c; NULL while the module is not loaded; constant while a port has the part. */
@@ -328,53 +335,14 @@ int hpcc_part_register(const struct hpcc_part_ops *ops);
 void hpcc_part_unregister(const struct hpcc_part_ops *ops);
 int hpcc_part_get(struct Qdisc *sch, enum hpcc_part part, bool needed, const struct nlattr *attr,
 		  struct netlink_ext_ack *extack);
-void hpcc_parts_put(struct hpcc_sched *q);
+void hpcc_part_put(struct hpcc_sched *q, enum hpcc_part part);
 
 static inline bool hpcc_is_border(const struct hpcc_config *cfg)
 {
 	return cfg->quantize || cfg->strip;
 }
 
-/* State of a class, under the qdisc's lock. class.c defines the terms. */
-struct hpcc_class {
-	struct hpcc_clock	busy;		/* tx: busy time of all packets */
-	u64			until_ns;	/* when the link has sent the last packet */
-	u64			owed_ns;	/* owed time: later packets add it to busy */
-	u64			last_ns;	/* start of the last packet */
-	u64			pause_ns;	/* longest wait since it was idle; shrinks */
-	u64			own;		/* own time of the last packets, Q8 */
-	u64			all;		/* own time + wait of the last packets, Q8 */
-	u64			window_ns;	/* shortest window of scale_q16 */
-	u64			from_ns;	/* start of the window */
-	u64			from_others_ns;	/* busy time of other queues then */
-	u32			stretch_q16;	/* all / own, within limits */
-	u32			scale_q16;	/* 1 / part of the link that others leave */
-	u32			stretch_max_q16;	/* LINK / RATE */
-};
-
-/* Functions of sch_hpcc_class, under the qdisc's lock. commit() follows a change of cfg or b.
- * sent() adds a packet that starts at @now and that the link sends for @time. load() returns the
- * load as if @skb started at @ts_ns, without changing the state; if @skb is NULL, the first packet
- * of the queue.
- */
-struct hpcc_class_ops {
-	struct module *owner;
-	void	(*commit)(struct hpcc_sched *q);
-	void	(*sent)(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_clock time,
-			u64 now);
-	struct hpcc_load (*load)(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns);
-};
-
-/* core/class.c; NULL while sch_hpcc_class is not loaded; constant while a queue is a class. */
-extern const struct hpcc_class_ops *hpcc_class_ops;
-
-int hpcc_class_register(const struct hpcc_class_ops *ops);
-void hpcc_class_unregister(const struct hpcc_class_ops *ops);
-struct hpcc_class *hpcc_class_get(const struct hpcc_sched *q, const struct hpcc_config *cfg,
-				  const struct nlattr *attr, struct netlink_ext_ack *extack);
-void hpcc_class_put(struct hpcc_class *class);
-struct hpcc_load hpcc_load_of_class(const struct hpcc_sched *q, const struct sk_buff *skb,
-				    u64 ts_ns);
+/* core/class.c */
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg, u64 b,
 			struct netlink_ext_ack *extack);

@@ -22,7 +22,7 @@ static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 /* The bytes that "above" refers to. As all thresholds of a class, it does not refer to qlen. */
 static inline u32 hpcc_queue_of(const struct hpcc_sched *q, const struct hpcc_load *load)
 {
-	return unlikely(q->class) ? hpcc_backlog(q) : load->backlog_bytes;
+	return unlikely(q->cfg.class) ? hpcc_backlog(q) : load->backlog_bytes;
 }
 
 /* A snapshot of a locked port, with its load at this time. */
