@@ -15,48 +15,24 @@
 
 #include "stamp/stamp_ops.h"
 
-/* 680 full Ethernet packets, 84 us at 100 Gb/s. */
-static const u32 hpcc_limit_default = 1 << 20;
-
-static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
-
-/* Time between two responses to a flow: the T of a rack at 100 Gb/s. */
-static const u32 hpcc_every_default = 10 * NSEC_PER_USEC;
-
-/* Preamble, frame check sequence and gap of Ethernet. */
-static const u32 hpcc_overhead_default = 24;
-
 /* Speed of a device that does not know it, in Mb/s: the same as veth. */
 static const u32 hpcc_mbps_fallback = SPEED_10000;
 
 /* MAX_TCP_HEADER of a kernel without tunnels: maximum headers before a GSO packet's payload. */
 static const u32 hpcc_gso_headers = 160;
 
-static struct netlink_range_validation hpcc_rate_range = { .max = HPCC_RATE_MAX };
-static struct netlink_range_validation hpcc_node_range = { .max = HPCC_NODE_MAX };
-static struct netlink_range_validation hpcc_port_range = { .max = HPCC_PORT_MAX };
-static struct netlink_range_validation hpcc_delay_range = { .max = HPCC_DELAY_MAX_NS };
-static struct netlink_range_validation hpcc_pmax_range = { .max = HPCC_PMAX_MAX };
-static struct netlink_range_validation hpcc_every_range = {
-	.min = HPCC_EVERY_MIN_NS, .max = HPCC_EVERY_MAX_NS,
-};
-
-static struct netlink_range_validation hpcc_tpid_range = {
-	.min = HPCC_CSIG_TPID_MIN, .max = U16_MAX,
-};
-
-static struct netlink_range_validation hpcc_csig_time_range = {
-	.min = 1, .max = HPCC_CSIG_TIME_MAX_NS,
-};
+#define HPCC_RANGE(type, least, most)						\
+	NLA_POLICY_FULL_RANGE(type, &((struct netlink_range_validation){	\
+		.min = least, .max = most }))
 
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
-	[TCA_HPCC_RATE64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
-	[TCA_HPCC_BANDWIDTH64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
+	[TCA_HPCC_RATE64]	= HPCC_RANGE(NLA_U64, 0, HPCC_RATE_MAX),
+	[TCA_HPCC_BANDWIDTH64]	= HPCC_RANGE(NLA_U64, 0, HPCC_RATE_MAX),
 	[TCA_HPCC_LIMIT]	= NLA_POLICY_MIN(NLA_U32, 1),
-	[TCA_HPCC_NODE]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_node_range),
-	[TCA_HPCC_PORT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_port_range),
+	[TCA_HPCC_NODE]		= HPCC_RANGE(NLA_U32, 0, HPCC_NODE_MAX),
+	[TCA_HPCC_PORT]		= HPCC_RANGE(NLA_U32, 0, HPCC_PORT_MAX),
 	[TCA_HPCC_OVERHEAD]	= NLA_POLICY_MAX(NLA_U32, HPCC_OVERHEAD_MAX),
-	[TCA_HPCC_DELAY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_delay_range),
+	[TCA_HPCC_DELAY]	= HPCC_RANGE(NLA_U32, 0, HPCC_DELAY_MAX_NS),
 	[TCA_HPCC_KIND]		= NLA_POLICY_RANGE(NLA_U8, 253, 254),
 	[TCA_HPCC_STAMP]	= NLA_POLICY_MASK(NLA_U8, HPCC_STAMP_TCP | HPCC_STAMP_IOAM |
 							   HPCC_STAMP_INT | HPCC_STAMP_IFA |
@@ -65,19 +41,19 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_MARKING]	= NLA_POLICY_MAX(NLA_U8, HPCC_MARKING_LDCP),
 	[TCA_HPCC_KMIN]		= { .type = NLA_U32 },
 	[TCA_HPCC_KMAX]		= { .type = NLA_U32 },
-	[TCA_HPCC_PMAX]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_pmax_range),
+	[TCA_HPCC_PMAX]		= HPCC_RANGE(NLA_U32, 0, HPCC_PMAX_MAX),
 	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
 	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_ABOVE]	= { .type = NLA_U32 },
 	[TCA_HPCC_IDENTIFY]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_RESPOND]	= { .type = NLA_U32 },
-	[TCA_HPCC_EVERY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
+	[TCA_HPCC_EVERY]	= HPCC_RANGE(NLA_U32, HPCC_EVERY_MIN_NS, HPCC_EVERY_MAX_NS),
 	[TCA_HPCC_INT_DSCP]	= NLA_POLICY_RANGE(NLA_U8, 1, HPCC_INT_DSCP_MAX),
-	[TCA_HPCC_INT_WINDOW]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
-	[TCA_HPCC_CSIG_TPID]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_tpid_range),
+	[TCA_HPCC_INT_WINDOW]	= HPCC_RANGE(NLA_U32, HPCC_EVERY_MIN_NS, HPCC_EVERY_MAX_NS),
+	[TCA_HPCC_CSIG_TPID]	= HPCC_RANGE(NLA_U32, HPCC_CSIG_TPID_MIN, U16_MAX),
 	[TCA_HPCC_CSIG_ABW]	= NLA_POLICY_RANGE(NLA_U32, 1, HPCC_CSIG_ABW_MAX),
-	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
-	[TCA_HPCC_CLASS64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
+	[TCA_HPCC_CSIG_TIME]	= HPCC_RANGE(NLA_U32, 1, HPCC_CSIG_TIME_MAX_NS),
+	[TCA_HPCC_CLASS64]	= HPCC_RANGE(NLA_U64, 0, HPCC_RATE_MAX),
 	[TCA_HPCC_QLEN]		= NLA_POLICY_MAX(NLA_U8, HPCC_QLEN_SOJOURN),
 	[TCA_HPCC_QUANTIZE]	= NLA_POLICY_MAX(NLA_U8, HPCC_QUANTIZE_MAX),
 	[TCA_HPCC_STRIP]	= NLA_POLICY_MASK(NLA_U8, HPCC_STAMP_TCP | HPCC_STRIP_ALL |
@@ -141,75 +117,129 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	return 0;
 }
 
-#define HPCC_MEMBER(attr, type, member)						\
-	[attr] = { offsetof(struct hpcc_config, member), sizeof(type) }
-
-static const struct {
-	u8 at;
-	u8 size;
-} hpcc_members[TCA_HPCC_MAX + 1] = {
-	HPCC_MEMBER(TCA_HPCC_RATE64, u64, rate),
-	HPCC_MEMBER(TCA_HPCC_BANDWIDTH64, u64, bandwidth),
-	HPCC_MEMBER(TCA_HPCC_LIMIT, u32, limit),
-	HPCC_MEMBER(TCA_HPCC_NODE, u32, node),
-	HPCC_MEMBER(TCA_HPCC_PORT, u32, port),
-	HPCC_MEMBER(TCA_HPCC_OVERHEAD, u32, overhead),
-	HPCC_MEMBER(TCA_HPCC_DELAY, u32, delay_ns),
-	HPCC_MEMBER(TCA_HPCC_KIND, u8, kind),
-	HPCC_MEMBER(TCA_HPCC_STAMP, u8, stamp),
-	HPCC_MEMBER(TCA_HPCC_SPLIT, bool, split),
-	HPCC_MEMBER(TCA_HPCC_MARKING, u8, marking),
-	HPCC_MEMBER(TCA_HPCC_KMIN, u32, kmin),
-	HPCC_MEMBER(TCA_HPCC_KMAX, u32, kmax),
-	HPCC_MEMBER(TCA_HPCC_PMAX, u32, pmax_ppm),
-	HPCC_MEMBER(TCA_HPCC_KNONECT, u32, knonect),
-	HPCC_MEMBER(TCA_HPCC_STATS, bool, stats),
-	HPCC_MEMBER(TCA_HPCC_ABOVE, u32, above),
-	HPCC_MEMBER(TCA_HPCC_IDENTIFY, bool, identify),
-	HPCC_MEMBER(TCA_HPCC_RESPOND, u32, respond),
-	HPCC_MEMBER(TCA_HPCC_EVERY, u32, every_ns),
-	HPCC_MEMBER(TCA_HPCC_CLASS64, u64, class),
-	HPCC_MEMBER(TCA_HPCC_QLEN, u8, qlen),
-	HPCC_MEMBER(TCA_HPCC_QUANTIZE, u8, quantize),
-	HPCC_MEMBER(TCA_HPCC_STRIP, u8, strip),
+static const struct hpcc_config hpcc_defaults = {
+	.limit		= 1 << 20,		/* 680 full Ethernet packets, 84 us at 100 Gb/s */
+	.overhead	= 24,			/* Ethernet: preamble, check sequence and gap */
+	.every_ns	= 10 * NSEC_PER_USEC,	/* T of a rack at 100 Gb/s */
+	.pmax_ppm	= HPCC_PMAX_MAX,
+	.kind		= HPCC_OPT_KIND_DEFAULT,
+	.walk		= HPCC_OPT_KIND_DEFAULT,
+	.stamp		= HPCC_STAMP_TCP,
+	.split		= true,
+	.identify	= true,
+	.stats		= true,
+	.dscp		= HPCC_INT_DSCP_DEFAULT,
+	.util_window_ns	= 10 * NSEC_PER_USEC,	/* about two T in a rack at 100 Gb/s */
+	.tpid		= HPCC_CSIG_TPID_DEFAULT,
+	.abw_unit	= HPCC_CSIG_ABW_DEFAULT,
+	.time_unit_ns	= HPCC_CSIG_TIME_DEFAULT,
 };
 
-/* Reset what a dump would not show: options without the stamp, respond or marking that they need.
- * Attributes of this change are parsed later, so hpcc_validate() rejects them.
+#define HPCC_MEMBER(type, member)						\
+	.at = offsetof(struct hpcc_config, member), .size = sizeof(type)
+
+#define HPCC_NEEDS_MARKING							\
+	.needs = TCA_HPCC_MARKING,						\
+	.missing = "kmin, kmax, pmax, knonect: need marking ldcp"
+
+#define HPCC_NEEDS_INT								\
+	.missing = "int_dscp, int_window: need stamp int, or csig for int_window"
+
+#define HPCC_NEEDS_CSIG								\
+	.stamp = HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH,			\
+	.missing = "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push"
+
+/* Options without what they need would have no effect. */
+static const struct hpcc_option {
+	u8 at;			/* member of struct hpcc_config, of the attribute's size */
+	u8 size;
+	u8 needs;		/* another attribute, with a smaller number; 0: none */
+	u8 stamp;		/* the carriers that have the option; 0: any */
+	bool hides_0;		/* 0 means off: it needs nothing, and a dump does not show it */
+	const char *missing;	/* error message: what it needs is missing */
+} hpcc_options[TCA_HPCC_MAX + 1] = {
+	[TCA_HPCC_RATE64]	= { HPCC_MEMBER(u64, rate) },
+	[TCA_HPCC_BANDWIDTH64]	= { HPCC_MEMBER(u64, bandwidth) },
+	[TCA_HPCC_LIMIT]	= { HPCC_MEMBER(u32, limit) },
+	[TCA_HPCC_NODE]		= { HPCC_MEMBER(u32, node) },
+	[TCA_HPCC_PORT]		= { HPCC_MEMBER(u32, port) },
+	[TCA_HPCC_OVERHEAD]	= { HPCC_MEMBER(u32, overhead) },
+	[TCA_HPCC_DELAY]	= { HPCC_MEMBER(u32, delay_ns) },
+	[TCA_HPCC_KIND]		= { HPCC_MEMBER(u8, kind) },
+	[TCA_HPCC_STAMP]	= { HPCC_MEMBER(u8, stamp) },
+	[TCA_HPCC_SPLIT]	= { HPCC_MEMBER(bool, split) },
+	[TCA_HPCC_MARKING]	= { HPCC_MEMBER(u8, marking) },
+	[TCA_HPCC_KMIN]		= { HPCC_MEMBER(u32, kmin), HPCC_NEEDS_MARKING },
+	[TCA_HPCC_KMAX]		= { HPCC_MEMBER(u32, kmax), HPCC_NEEDS_MARKING },
+	[TCA_HPCC_PMAX]		= { HPCC_MEMBER(u32, pmax_ppm), HPCC_NEEDS_MARKING },
+	[TCA_HPCC_KNONECT]	= { HPCC_MEMBER(u32, knonect), HPCC_NEEDS_MARKING },
+	[TCA_HPCC_STATS]	= { HPCC_MEMBER(bool, stats) },
+	[TCA_HPCC_ABOVE]	= { HPCC_MEMBER(u32, above), .hides_0 = true,
+				    .needs = TCA_HPCC_STAMP, .missing = "above: needs stamp" },
+	[TCA_HPCC_IDENTIFY]	= { HPCC_MEMBER(bool, identify) },
+	[TCA_HPCC_RESPOND]	= { HPCC_MEMBER(u32, respond), .hides_0 = true,
+				    .needs = TCA_HPCC_STAMP, .missing = "respond: needs stamp" },
+	[TCA_HPCC_EVERY]	= { HPCC_MEMBER(u32, every_ns), .needs = TCA_HPCC_RESPOND,
+				    .missing = "every: needs respond" },
+	[TCA_HPCC_INT_DSCP]	= { HPCC_MEMBER(u8, dscp),
+				    .stamp = HPCC_STAMP_INT, HPCC_NEEDS_INT },
+	[TCA_HPCC_INT_WINDOW]	= { HPCC_MEMBER(u32, util_window_ns),
+				    .stamp = HPCC_STAMP_INT | HPCC_STAMP_CSIG, HPCC_NEEDS_INT },
+	[TCA_HPCC_CSIG_TPID]	= { HPCC_MEMBER(u32, tpid), HPCC_NEEDS_CSIG },
+	[TCA_HPCC_CSIG_ABW]	= { HPCC_MEMBER(u32, abw_unit), HPCC_NEEDS_CSIG },
+	[TCA_HPCC_CSIG_TIME]	= { HPCC_MEMBER(u32, time_unit_ns), HPCC_NEEDS_CSIG },
+	[TCA_HPCC_CLASS64]	= { HPCC_MEMBER(u64, class), .hides_0 = true },
+	[TCA_HPCC_QLEN]		= { HPCC_MEMBER(u8, qlen), .needs = TCA_HPCC_CLASS64,
+				    .missing = "qlen: needs class" },
+	[TCA_HPCC_QUANTIZE]	= { HPCC_MEMBER(u8, quantize), .hides_0 = true },
+	[TCA_HPCC_STRIP]	= { HPCC_MEMBER(u8, strip), .hides_0 = true },
+};
+
+static bool hpcc_option_is_0(const struct hpcc_config *cfg, const struct hpcc_option *o)
+{
+	return !memchr_inv((const u8 *)cfg + o->at, 0, o->size);
+}
+
+/* Whether the configuration has what an option needs. */
+static bool hpcc_option_applies(const struct hpcc_config *cfg, const struct hpcc_option *o)
+{
+	if (o->needs && hpcc_option_is_0(cfg, &hpcc_options[o->needs]))
+		return false;
+	return !o->stamp || cfg->stamp & o->stamp;
+}
+
+/* An option that no longer applies gets its default, because a dump would not show another value.
+ * If the request has it, hpcc_validate() rejects it.
  */
 static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
+	const struct hpcc_option *o;
 	u32 i;
 
-	if (tb[TCA_HPCC_STAMP])
-		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
-	if (tb[TCA_HPCC_MARKING])
-		cfg->marking = nla_get_u8(tb[TCA_HPCC_MARKING]);
-	if (!cfg->stamp) {
-		cfg->above = 0;
-		cfg->respond = 0;
-	}
-	if (cfg->marking == HPCC_MARKING_OFF) {
-		cfg->kmin = 0;
-		cfg->kmax = 0;
-		cfg->knonect = 0;
-		cfg->pmax_ppm = hpcc_pmax_default;
-	}
-	for (i = 0; i <= TCA_HPCC_MAX; i++)
+	for (i = 1; i <= TCA_HPCC_MAX; i++) {
+		o = &hpcc_options[i];
 		if (tb[i])
-			nla_memcpy((u8 *)cfg + hpcc_members[i].at, tb[i], hpcc_members[i].size);
-	if (!cfg->respond)
-		cfg->every_ns = hpcc_every_default;
-	hpcc_parse_carriers(tb, cfg);
+			nla_memcpy((u8 *)cfg + o->at, tb[i], o->size);
+		else if (!hpcc_option_applies(cfg, o))
+			memcpy((u8 *)cfg + o->at, (const u8 *)&hpcc_defaults + o->at, o->size);
+	}
+	cfg->walk = cfg->stamp & (HPCC_STAMP_TCP | HPCC_STAMP_CSIG_PUSH) ? cfg->kind :
+									    HPCC_WALK_IP_ONLY;
 }
 
-static int hpcc_validate_unmarked(struct nlattr **tb, struct netlink_ext_ack *extack)
+static int hpcc_validate_needs(struct nlattr **tb, const struct hpcc_config *cfg,
+			       struct netlink_ext_ack *extack)
 {
-	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
-				    tb[TCA_HPCC_PMAX] ?: tb[TCA_HPCC_KNONECT];
+	const struct hpcc_option *o;
+	u32 i;
 
-	return !attr ? 0 : hpcc_reject(extack, attr, -EINVAL,
-				       "kmin, kmax, pmax, knonect: need marking ldcp");
+	for (i = 1; i <= TCA_HPCC_MAX; i++) {
+		o = &hpcc_options[i];
+		if (tb[i] && !hpcc_option_applies(cfg, o) &&
+		    !(o->hides_0 && hpcc_option_is_0(cfg, o)))
+			return hpcc_reject(extack, tb[i], -EINVAL, o->missing);
+	}
+	return 0;
 }
 
 /* An unrelated request must not fail because the device's speed, and so kmax, has changed. */
@@ -240,7 +270,7 @@ static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
 	const struct hpcc_sched *q = qdisc_priv(sch);
 
 	if (cfg->marking == HPCC_MARKING_OFF)
-		return hpcc_validate_unmarked(tb, extack);
+		return 0;
 	if (q->child)
 		return hpcc_reject(extack, tb[TCA_HPCC_MARKING], -EINVAL,
 				   "marking: a child qdisc decides about marks itself");
@@ -251,19 +281,6 @@ static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
 		return hpcc_reject(extack, tb[TCA_HPCC_KNONECT] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
 				   "knonect: has to be at most limit");
 	return hpcc_validate_kmin(qdisc_dev(sch), tb, cfg, extack);
-}
-
-static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *cfg,
-				 struct netlink_ext_ack *extack)
-{
-	if (tb[TCA_HPCC_EVERY] && !cfg->respond)
-		return hpcc_reject(extack, tb[TCA_HPCC_EVERY], -EINVAL, "every: needs respond");
-	if (cfg->respond && !cfg->stamp)
-		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND], -EINVAL, "respond: needs stamp");
-	if (cfg->respond > cfg->limit)
-		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
-				   "respond: has to be at most limit");
-	return 0;
 }
 
 static int hpcc_validate_border(struct nlattr **tb, const struct hpcc_config *cfg,
@@ -299,17 +316,18 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_conf
 	if (!cfg->split && cfg->limit < GSO_LEGACY_MAX_SIZE + hpcc_gso_headers + cfg->overhead)
 		return hpcc_reject(extack, tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_SPLIT], -ERANGE,
 				   "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
-	if (cfg->above && !cfg->stamp)
-		return hpcc_reject(extack, tb[TCA_HPCC_ABOVE], -EINVAL, "above: needs stamp");
 	if (cfg->above > cfg->limit)
 		return hpcc_reject(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
 				   "above: has to be at most limit");
+	if (cfg->respond > cfg->limit)
+		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "respond: has to be at most limit");
 	if (cfg->class)
 		b = hpcc_bandwidth(qdisc_dev(sch), cfg);
-	return hpcc_validate_border(tb, cfg, extack) ?:
+	return hpcc_validate_needs(tb, cfg, extack) ?:
+	       hpcc_validate_border(tb, cfg, extack) ?:
 	       hpcc_validate_class(sch, tb, cfg, b, extack) ?:
 	       hpcc_validate_carriers(sch, tb, cfg, extack) ?:
-	       hpcc_validate_respond(tb, cfg, extack) ?:
 	       hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
@@ -344,21 +362,9 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 
 static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	struct nlattr *none[TCA_HPCC_MAX + 1] = {};
 	struct hpcc_sched *q = qdisc_priv(sch);
 
-	q->cfg = (struct hpcc_config){
-		.limit		= hpcc_limit_default,
-		.overhead	= hpcc_overhead_default,
-		.every_ns	= hpcc_every_default,
-		.pmax_ppm	= hpcc_pmax_default,
-		.kind		= HPCC_OPT_KIND_DEFAULT,
-		.stamp		= HPCC_STAMP_TCP,
-		.split		= true,
-		.identify	= true,
-		.stats		= true,
-	};
-	hpcc_parse_carriers(none, &q->cfg);
+	q->cfg = hpcc_defaults;
 	qdisc_watchdog_init(&q->watchdog, sch);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
@@ -379,19 +385,24 @@ static void hpcc_destroy(struct Qdisc *sch)
 	hpcc_put_carriers(q->cfg.stamp | q->cfg.strip);
 }
 
-/* Dump the effective values, not the configured ones. */
-static int hpcc_dump_marking(struct sk_buff *skb, const struct hpcc_config *cfg,
-			     const struct hpcc_marks *marks)
+static int hpcc_dump_options(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
-	if (nla_put_u8(skb, TCA_HPCC_MARKING, cfg->marking))
-		return -EMSGSIZE;
-	if (cfg->marking == HPCC_MARKING_OFF)
-		return 0;
-	if (nla_put_u32(skb, TCA_HPCC_KMIN, marks->curve.K_min) ||
-	    nla_put_u32(skb, TCA_HPCC_KMAX, marks->curve.K_max) ||
-	    nla_put_u32(skb, TCA_HPCC_PMAX, cfg->pmax_ppm) ||
-	    nla_put_u32(skb, TCA_HPCC_KNONECT, marks->knonect))
-		return -EMSGSIZE;
+	const struct hpcc_option *o;
+	const u8 *p;
+	u32 i;
+	int err;
+
+	for (i = 1; i <= TCA_HPCC_MAX; i++) {
+		o = &hpcc_options[i];
+		p = (const u8 *)cfg + o->at;
+		if (!o->size || !hpcc_option_applies(cfg, o) ||
+		    (o->hides_0 && hpcc_option_is_0(cfg, o)))
+			continue;
+		err = o->size == sizeof(u64) ? nla_put_64bit(skb, i, o->size, p, TCA_HPCC_PAD) :
+					       nla_put(skb, i, o->size, p);
+		if (err)
+			return err;
+	}
 	return 0;
 }
 
@@ -399,38 +410,20 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_config cfg;
-	struct hpcc_marks marks;
 	struct nlattr *opts;
 
 	sch_tree_lock(sch);
 	cfg = q->cfg;
-	marks = q->marks;
+	/* Thresholds are effective values, not configured ones. */
+	cfg.kmin = q->marks.curve.K_min;
+	cfg.kmax = q->marks.curve.K_max;
+	cfg.knonect = q->marks.knonect;
 	sch_tree_unlock(sch);
 
 	opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
 	if (!opts)
 		return -EMSGSIZE;
-	if (nla_put_u64_64bit(skb, TCA_HPCC_RATE64, cfg.rate, TCA_HPCC_PAD) ||
-	    nla_put_u64_64bit(skb, TCA_HPCC_BANDWIDTH64, cfg.bandwidth, TCA_HPCC_PAD) ||
-	    nla_put_u32(skb, TCA_HPCC_LIMIT, cfg.limit) ||
-	    nla_put_u32(skb, TCA_HPCC_NODE, cfg.node) ||
-	    nla_put_u32(skb, TCA_HPCC_PORT, cfg.port) ||
-	    nla_put_u32(skb, TCA_HPCC_OVERHEAD, cfg.overhead) ||
-	    nla_put_u32(skb, TCA_HPCC_DELAY, cfg.delay_ns) ||
-	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
-	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
-	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
-	    (cfg.respond && (nla_put_u32(skb, TCA_HPCC_RESPOND, cfg.respond) ||
-			     nla_put_u32(skb, TCA_HPCC_EVERY, cfg.every_ns))) ||
-	    (cfg.class && (nla_put_u64_64bit(skb, TCA_HPCC_CLASS64, cfg.class, TCA_HPCC_PAD) ||
-			   nla_put_u8(skb, TCA_HPCC_QLEN, cfg.qlen))) ||
-	    (cfg.quantize && nla_put_u8(skb, TCA_HPCC_QUANTIZE, cfg.quantize)) ||
-	    (cfg.strip && nla_put_u8(skb, TCA_HPCC_STRIP, cfg.strip)) ||
-	    hpcc_dump_carriers(skb, &cfg) ||
-	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
-	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||
-	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||
-	    hpcc_dump_marking(skb, &cfg, &marks)) {
+	if (hpcc_dump_options(skb, &cfg)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}

@@ -47,7 +47,6 @@ void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_c
 	const struct Qdisc *parent;
 
 	if (!cfg->class) {
-		cfg->qlen = HPCC_QLEN_CLASS;
 		cfg->number = 0;
 	} else if (!q->cfg.class && !tb[TCA_HPCC_QLEN]) {
 		parent = hpcc_parent(sch);
@@ -136,8 +135,7 @@ int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, struct hpcc_confi
 	const struct nlattr *attr = tb[TCA_HPCC_CLASS64];
 
 	if (!cfg->class)
-		return !tb[TCA_HPCC_QLEN] ? 0 :
-		       hpcc_reject(extack, tb[TCA_HPCC_QLEN], -EINVAL, "qlen: needs class");
+		return 0;
 	if (cfg->class < HPCC_RATE_MIN)
 		return hpcc_reject(extack, attr, -ERANGE, "class: 1 kbit/s or more, or 0 for none");
 	if (sch->parent == TC_H_ROOT || cfg->rate || cfg->delay_ns)

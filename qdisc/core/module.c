@@ -41,6 +41,17 @@ void hpcc_module_set(struct hpcc_module *m, struct module *owner)
 	mutex_unlock(&hpcc_modules_lock);
 }
 
+/* Report an error in an attribute. @message: constant. Return: @err. */
+int hpcc_reject(struct netlink_ext_ack *extack, const struct nlattr *attr, int err,
+		const char *message)
+{
+	NL_SET_BAD_ATTR(extack, attr);
+	if (extack)
+		extack->_msg = message;
+	return err;
+}
+EXPORT_SYMBOL_GPL(hpcc_reject);
+
 static bool hpcc_module_hold(const struct hpcc_module *m)
 {
 	bool got;
@@ -71,10 +82,7 @@ int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 		request_module("sch_hpcc_%s", m->name);
 	if (hpcc_module_hold(m))
 		return 0;
-	NL_SET_BAD_ATTR(extack, attr);
-	if (extack)
-		extack->_msg = m->missing;
-	return -ENOENT;
+	return hpcc_reject(extack, attr, -ENOENT, m->missing);
 }
 
 /**

@@ -16,8 +16,6 @@
 #include <hpcc/law/ldcp.h>
 #include <hpcc/wire/clock.h>
 
-#define HPCC_STAMP_PARAMS	5
-
 /* Requested configuration; names and units as TCA_HPCC_*. */
 struct hpcc_config {
 	u64	rate;		/* bytes/s; 0: no shaping */
@@ -35,10 +33,15 @@ struct hpcc_config {
 	u32	kmax;		/* bytes; 0: derived from B */
 	u32	knonect;	/* bytes; 0: derived from B */
 	u32	pmax_ppm;	/* P_max in millionths */
+	u32	util_window_ns;	/* interval of a link's utilization */
+	u32	tpid;		/* EtherType of a carrier's tag */
+	u32	abw_unit;	/* units of its buckets: ABW/C in 1/10000, and times */
+	u32	time_unit_ns;
 	u8	marking;	/* enum hpcc_marking */
 	u8	kind;		/* TCP option kind */
 	u8	stamp;		/* HPCC_STAMP_*, carriers that the port writes; 0: none */
 	u8	walk;		/* option kind for hpcc_parse_any(), or HPCC_WALK_IP_ONLY */
+	u8	dscp;		/* of packets with a carrier */
 	u8	qlen;		/* enum hpcc_qlen */
 	u8	number;		/* of the class, unique on its port; 0: no class */
 	u8	quantize;	/* steps of u' in records that leave; 0: off */
@@ -46,7 +49,6 @@ struct hpcc_config {
 	bool	split;		/* split GSO packets (hpcc_must_split()) */
 	bool	identify;	/* answer requests for node, port and B */
 	bool	stats;		/* fill in the histogram and qlen_max_bytes */
-	u32	param[HPCC_STAMP_PARAMS];	/* parameters of carriers (carrier.c) */
 };
 
 struct hpcc_marks {
@@ -265,20 +267,12 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n);
 void hpcc_close(struct sk_buff *skb, u32 at, u32 n);
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
-/* Report an error in an attribute; the value of the expression is @err. */
-#define hpcc_reject(extack, attr, err, message) ({			\
-	NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
-	(err);								\
-})
-
 /* carrier.c */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack);
 void hpcc_put_carriers(u8 stamp);
-void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack);
-int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
 void hpcc_commit_carriers(struct hpcc_sched *q, bool new_link);
 
 /* Whether the TCP checksum is computed later, and will cover the bytes that we write. */
@@ -329,6 +323,8 @@ struct hpcc_part_ops {
 extern const struct hpcc_part_ops *hpcc_parts[HPCC_PARTS];
 
 void hpcc_module_set(struct hpcc_module *m, struct module *owner);
+int hpcc_reject(struct netlink_ext_ack *extack, const struct nlattr *attr, int err,
+		const char *message);
 int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 		    struct netlink_ext_ack *extack);
 int hpcc_part_register(const struct hpcc_part_ops *ops);

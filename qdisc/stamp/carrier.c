@@ -10,9 +10,9 @@
 
 /* The TCP option has no ops: hpcc_parse() and hpcc_stamp() make no indirect call for it. */
 struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
-	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP, .reads_option = true },
+	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP },
 	[HPCC_ROW_CSIG_PUSH] = { HPCC_CARRIER_IN("csig_push", "csig"),
-				 .stamp_bit = HPCC_STAMP_CSIG_PUSH, .reads_option = true },
+				 .stamp_bit = HPCC_STAMP_CSIG_PUSH },
 	[HPCC_ROW_IOAM] = { HPCC_CARRIER_IN("ioam", "ioam"), .stamp_bit = HPCC_STAMP_IOAM },
 	[HPCC_ROW_IFA] = { HPCC_CARRIER_IN("ifa", "ifa"), .stamp_bit = HPCC_STAMP_IFA },
 	[HPCC_ROW_INT] = { HPCC_CARRIER_IN("int", "int"), .stamp_bit = HPCC_STAMP_INT },
@@ -87,42 +87,6 @@ void hpcc_put_carriers(u8 stamp)
 	hpcc_put_before(stamp, hpcc_stamp_carriers + HPCC_ROWS);
 }
 
-#define HPCC_STAMP_ANY_CSIG	(HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
-
-/* The parameters, in their order in a dump, and the carriers that have the parameter if the port
- * stamps (@stamp) or strips (@strip) the carrier.
- */
-static const struct hpcc_param_desc {
-	u32	preset;
-	u8	attr;
-	u8	stamp;
-	u8	strip;
-	bool	is_u8;
-} hpcc_params[HPCC_STAMP_PARAMS] = {
-	[HPCC_PARAM_INT_DSCP] = {
-		HPCC_INT_DSCP_DEFAULT, TCA_HPCC_INT_DSCP, HPCC_STAMP_INT, HPCC_STAMP_INT, true,
-	},
-	/* About two T in a rack at 100 Gb/s. */
-	[HPCC_PARAM_UTIL_WINDOW] = {
-		10 * NSEC_PER_USEC, TCA_HPCC_INT_WINDOW, HPCC_STAMP_INT | HPCC_STAMP_CSIG,
-	},
-	[HPCC_PARAM_CSIG_TPID] = {
-		HPCC_CSIG_TPID_DEFAULT, TCA_HPCC_CSIG_TPID, HPCC_STAMP_ANY_CSIG,
-		HPCC_STAMP_CSIG,
-	},
-	[HPCC_PARAM_CSIG_ABW] = {
-		HPCC_CSIG_ABW_DEFAULT, TCA_HPCC_CSIG_ABW, HPCC_STAMP_ANY_CSIG,
-	},
-	[HPCC_PARAM_CSIG_TIME] = {
-		HPCC_CSIG_TIME_DEFAULT, TCA_HPCC_CSIG_TIME, HPCC_STAMP_ANY_CSIG,
-	},
-};
-
-static bool hpcc_param_used(const struct hpcc_param_desc *p, const struct hpcc_config *cfg)
-{
-	return (cfg->stamp & p->stamp) | (cfg->strip & p->strip);
-}
-
 /* Find a packet's headers and its carrier, for a port with any HPCC_STAMP_*. @cfg: configuration of
  * the port.
  */
@@ -161,53 +125,6 @@ u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 }
 EXPORT_SYMBOL_GPL(hpcc_hint_need);
 
-/* Parse the parameters of carriers. A disabled carrier gets the defaults, because a dump would not
- * show other values. @tb: attributes of a change; a missing attribute of a new carrier gets its
- * default. @cfg: configuration, with stamp and kind already set.
- */
-void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
-{
-	const struct hpcc_param_desc *p;
-	const struct nlattr *attr;
-	u32 i;
-
-	for (i = 0; i < HPCC_STAMP_PARAMS; i++) {
-		p = &hpcc_params[i];
-		attr = tb[p->attr];
-		if (!hpcc_param_used(p, cfg))
-			cfg->param[i] = p->preset;
-		else if (attr)
-			cfg->param[i] = p->is_u8 ? nla_get_u8(attr) : nla_get_u32(attr);
-	}
-	cfg->walk = HPCC_WALK_IP_ONLY;
-	for (i = 0; i < HPCC_ROWS; i++)
-		if (cfg->stamp & hpcc_stamp_carriers[i].stamp_bit &&
-		    hpcc_stamp_carriers[i].reads_option)
-			cfg->walk = cfg->kind;
-}
-
-/* A parameter without its carrier would have no effect. */
-static int hpcc_validate_params(struct nlattr **tb, const struct hpcc_config *cfg,
-				struct netlink_ext_ack *extack)
-{
-	u16 tpid = cfg->param[HPCC_PARAM_CSIG_TPID];
-	const struct hpcc_param_desc *p;
-
-	if (eth_type_vlan(htons(tpid)) || tpid == ETH_P_IP || tpid == ETH_P_IPV6)
-		return hpcc_reject(extack, tb[TCA_HPCC_CSIG_TPID], -EINVAL,
-				   "csig_tpid: is the EtherType of IP or of VLAN tags");
-	for (p = hpcc_params; p < hpcc_params + HPCC_STAMP_PARAMS; p++) {
-		if (!tb[p->attr] || hpcc_param_used(p, cfg))
-			continue;
-		if (p->stamp & HPCC_STAMP_INT)
-			return hpcc_reject(extack, tb[p->attr], -EINVAL,
-					   "int_dscp, int_window: need stamp int, strip int (int_dscp) or stamp csig (int_window)");
-		return hpcc_reject(extack, tb[p->attr], -EINVAL,
-				   "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push, or strip csig (csig_tpid)");
-	}
-	return 0;
-}
-
 /**
  * hpcc_validate_port() - reject port_ID 65535, which means "unknown port" in IOAM and INT
  * @sch: the qdisc
@@ -225,32 +142,16 @@ int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_
 }
 EXPORT_SYMBOL_GPL(hpcc_validate_port);
 
-/* Check the combination of carrier parameters. Return: 0, -EINVAL or -ERANGE. */
+/* Check the configuration for each carrier. Return: 0, -EINVAL or -ERANGE. */
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack)
 {
-	int err = hpcc_validate_params(tb, cfg, extack);
+	int err = 0;
 	u32 row;
 
 	for (row = 1; row < HPCC_ROWS && !err; row++)
 		if (cfg->stamp & hpcc_stamp_carriers[row].stamp_bit)
 			err = hpcc_stamp_carriers[row].ops->validate(sch, tb, cfg, extack);
-	return err;
-}
-
-/* Write the parameters of carriers. Return: 0 or -EMSGSIZE. */
-int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg)
-{
-	const struct hpcc_param_desc *p;
-	int err = 0;
-	u32 i;
-
-	for (i = 0; i < HPCC_STAMP_PARAMS && !err; i++) {
-		p = &hpcc_params[i];
-		if (hpcc_param_used(p, cfg))
-			err = p->is_u8 ? nla_put_u8(skb, p->attr, cfg->param[i]) :
-					 nla_put_u32(skb, p->attr, cfg->param[i]);
-	}
 	return err;
 }
 

@@ -46,7 +46,7 @@ static u32 hpcc_csig_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_AT) < HPCC_CSIG_WALK);
 	if (skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || !pskb_may_pull(skb, have))
 		return 0;
-	at = hpcc_csig_find(skb->data, have, cfg->param[HPCC_PARAM_CSIG_TPID]);
+	at = hpcc_csig_find(skb->data, have, cfg->tpid);
 	if (at < 0)
 		return 0;
 	*headers = hpcc_behind(skb, at + HPCC_CSIG_LEN);
@@ -87,7 +87,7 @@ static int hpcc_csig_compare(struct hpcc_sched *q, struct sk_buff *skb, u32 at, 
 	hop.has_pd = hpcc_sojourn_ns(q, skb, ts_ns, &hop.pd_ns);
 	if (skb_ensure_writable(skb, at + HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	if (get_unaligned_be16(skb->data + at) != q->cfg.param[HPCC_PARAM_CSIG_TPID])
+	if (get_unaligned_be16(skb->data + at) != q->cfg.tpid)
 		return HPCC_UNSTAMPED_NO_OPTION;
 	/* Only the checksum of the whole packet covers a tag. */
 	skb_forward_csum(skb);
@@ -106,7 +106,7 @@ static int hpcc_push_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 hint = hpcc_skb_cb(skb)->hint;
 	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
-	u16 tpid = q->cfg.param[HPCC_PARAM_CSIG_TPID];
+	u16 tpid = q->cfg.tpid;
 	u8 *p;
 
 	if (hpcc_ip_room(skb, skb->len - at - sizeof(u16)) < HPCC_CSIG_LEN)
@@ -147,8 +147,7 @@ static int hpcc_csig_validate(struct Qdisc *sch, struct nlattr **tb, const struc
 
 static void hpcc_csig_commit(struct hpcc_sched *q)
 {
-	hpcc_stamp_port(q)->csig = hpcc_csig_units(q->cfg.param[HPCC_PARAM_CSIG_ABW],
-						   q->cfg.param[HPCC_PARAM_CSIG_TIME]);
+	hpcc_stamp_port(q)->csig = hpcc_csig_units(q->cfg.abw_unit, q->cfg.time_unit_ns);
 }
 
 static const struct hpcc_stamp_ops hpcc_csig_push_ops = {

@@ -34,7 +34,7 @@ static u32 hpcc_int_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 			 struct hpcc_headers *headers)
 {
 	u32 tcp = skb_is_gso(skb) ? 0 :
-		  hpcc_int_tcp(skb, *headers, cfg->param[HPCC_PARAM_INT_DSCP]);
+		  hpcc_int_tcp(skb, *headers, cfg->dscp);
 	u32 hlen, end, why;
 
 	if (!tcp)

@@ -93,7 +93,7 @@ u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 	struct hpcc_util *util = &hpcc_stamp_port(q)->util;
 	u64 ns = ts_ns - util->from_ns;
 
-	if (ns < q->cfg.param[HPCC_PARAM_UTIL_WINDOW])
+	if (ns < q->cfg.util_window_ns)
 		return util->last;
 	if (util->from_ns)
 		util->last = hpcc_int_util(load.busy_ns - util->busy_ns, ns);

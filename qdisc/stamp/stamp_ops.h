@@ -10,15 +10,6 @@
 
 #include "core/load.h"
 
-/* Index in hpcc_config.param; units as TCA_HPCC_*. */
-enum hpcc_param {
-	HPCC_PARAM_INT_DSCP,
-	HPCC_PARAM_UTIL_WINDOW,
-	HPCC_PARAM_CSIG_TPID,
-	HPCC_PARAM_CSIG_ABW,
-	HPCC_PARAM_CSIG_TIME,
-};
-
 /* Bits of the hint of a carrier other than the TCP option. */
 #define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of the bytes to write, or of TCP */
 #define HPCC_HINT_BACK		GENMASK(15, 10)	/* words from an outer header to HPCC_HINT_AT */
@@ -77,7 +68,6 @@ struct hpcc_stamp_carrier {
 	const struct hpcc_stamp_ops	*ops;
 	struct hpcc_module		module;
 	u8				stamp_bit;	/* HPCC_STAMP_* */
-	bool				reads_option;	/* needs the TCP option at arrival */
 };
 
 extern struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS];
