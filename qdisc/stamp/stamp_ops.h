@@ -32,33 +32,29 @@ enum hpcc_stamp_row {
 	HPCC_ROWS,
 };
 
-/**
- * struct hpcc_stamp_ops - a carrier other than the TCP option
- * @row: index of the carrier
- * @owner: its module
- * @next: another carrier of the same module, or NULL
- * @hint: find the carrier in an arriving packet; may change @headers. Returns a hint without
- *	HPCC_HINT_CARRIER, which replaces the hint of @headers; 0: the packet has no such carrier
- * @write: write to a departing packet by its hint; @ts_ns and return value as in
- *	hpcc_stamp_packet()
- * @strip: remove the carrier from a departing packet, or overwrite it, by @hint; returns 0;
- *	-ENOENT: it is not there; or another error. NULL: another row has the same carrier
- * @validate: check the configuration of a port that stamps the carrier; returns 0 or an error
- * @commit: called when the port has a new configuration; may be NULL
- *
- * @hint, @write and @strip run under the qdisc's lock, @validate under RTNL, @commit under both.
+/* A carrier other than the TCP option. hint, write and strip run under the qdisc's lock, validate
+ * under RTNL, commit under both.
  */
 struct hpcc_stamp_ops {
-	enum hpcc_stamp_row row;
+	enum hpcc_stamp_row row;	/* index of the carrier */
 	struct module *owner;
-	const struct hpcc_stamp_ops *next;
+	const struct hpcc_stamp_ops *next;	/* another carrier of the same module, or NULL */
+
+	/* Find the carrier in an arriving packet; may change @headers. Returns a hint without
+	 * HPCC_HINT_CARRIER, which replaces the hint of @headers; 0: there is no such carrier.
+	 */
 	u32	(*hint)(struct sk_buff *skb, const struct hpcc_config *cfg,
 			struct hpcc_headers *headers);
+	/* Write to a departing packet; @ts_ns and return value as in hpcc_stamp_packet(). */
 	int	(*write)(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+	/* Remove the carrier from a departing packet, or overwrite it. Returns 0; -ENOENT: it is
+	 * not there; or another error. NULL: another row has the same carrier.
+	 */
 	int	(*strip)(struct sk_buff *skb, u32 hint);
+	/* Check the configuration of a port that stamps the carrier. Returns 0 or an error. */
 	int	(*validate)(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			    struct netlink_ext_ack *extack);
-	void	(*commit)(struct hpcc_sched *q);
+	void	(*commit)(struct hpcc_sched *q);	/* new configuration; may be NULL */
 };
 
 /* Entry of sch_hpcc for one carrier. ops is NULL while the module of the carrier is not loaded. A

@@ -84,39 +84,23 @@
 #define HPCC_CAP_CSIG		0x100	/* pops CSIG tags, and reflects signals */
 #define HPCC_CAP_SIGNED		0x200	/* has a key for the peer: signs feedback */
 
-/**
- * enum hpcc_opt_type - content of a telemetry option
- * @HPCC_OPT_FORWARD: load records that the switches on the path fill in
- * @HPCC_OPT_ECHO: load records that the receiver returns to the sender
- * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
- * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
- * @HPCC_OPT_REPORT: values from the receiver (W, N, signal), or parameters from the sender
- * @HPCC_OPT_ANSWERED: like FORWARD, but a switch has sent a RESPONSE: other switches send none
- * @HPCC_OPT_RESPONSE: load record from a switch to the sender of a FORWARD, in a segment without
- *	flags
- */
+/* Content of a telemetry option. */
 enum hpcc_opt_type {
-	HPCC_OPT_FORWARD	= 1,
-	HPCC_OPT_ECHO		= 2,
-	HPCC_OPT_IDENTIFY	= 3,
-	HPCC_OPT_IDENTIFY_ECHO	= 4,
-	HPCC_OPT_REPORT		= 5,
-	HPCC_OPT_ANSWERED	= 6,
-	HPCC_OPT_RESPONSE	= 7,
+	HPCC_OPT_FORWARD	= 1,	/* load records that the switches on the path fill in */
+	HPCC_OPT_ECHO		= 2,	/* load records that the receiver returns to the sender */
+	HPCC_OPT_IDENTIFY	= 3,	/* like FORWARD, with identity records */
+	HPCC_OPT_IDENTIFY_ECHO	= 4,	/* like ECHO, with identity records */
+	HPCC_OPT_REPORT		= 5,	/* values of the receiver, or parameters of the sender */
+	HPCC_OPT_ANSWERED	= 6,	/* like FORWARD, but a RESPONSE was sent: send none */
+	HPCC_OPT_RESPONSE	= 7,	/* load record from a switch, in a segment without flags */
 };
 
-/**
- * enum hpcc_report - kind of a report record; other kinds are ignored
- * @HPCC_REPORT_WINDOW: W, computed by the receiver
- * @HPCC_REPORT_FLOWS: N, number of flows that share the receiver's link
- * @HPCC_REPORT_PARAMETERS: the sender's parameters for the computation of W
- * @HPCC_REPORT_SIGNAL: the signal of a CSIG tag
- */
+/* Kind of a report record; other kinds are ignored. */
 enum hpcc_report {
-	HPCC_REPORT_WINDOW	= 1,
-	HPCC_REPORT_FLOWS	= 2,
-	HPCC_REPORT_PARAMETERS	= 3,
-	HPCC_REPORT_SIGNAL	= 4,
+	HPCC_REPORT_WINDOW	= 1,	/* W, computed by the receiver */
+	HPCC_REPORT_FLOWS	= 2,	/* N, number of flows that share the receiver's link */
+	HPCC_REPORT_PARAMETERS	= 3,	/* the sender's parameters for the computation of W */
+	HPCC_REPORT_SIGNAL	= 4,	/* signal of a CSIG tag */
 };
 
 #define HPCC_REPORT_N_MAX	0xfffe
@@ -205,30 +189,24 @@ enum {
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
-/**
- * enum hpcc_marking - how a port treats a packet, depending on the queue at its arrival
- * @HPCC_MARKING_OFF: no marks
- * @HPCC_MARKING_LDCP: mark an ECN-capable packet CE with a probability that rises from 0 at kmin to
- *	pmax at kmax, and is 1 from kmax on; drop a Not-ECT packet from knonect on
+/* How a port treats a packet, depending on the queue at its arrival.
  *
  * A dump contains the effective thresholds. If marking is off, a dump contains no thresholds. A
  * change to HPCC_MARKING_OFF deletes the configured thresholds.
  */
 enum hpcc_marking {
 	HPCC_MARKING_OFF,
+	/* Mark an ECN-capable packet CE with a probability that rises from 0 at kmin to pmax at
+	 * kmax, and is 1 from kmax on; drop a Not-ECT packet from knonect on.
+	 */
 	HPCC_MARKING_LDCP,
 };
 
-/**
- * enum hpcc_qlen - qlen in the records of a class (TCA_HPCC_CLASS64)
- * @HPCC_QLEN_CLASS: time that the class needs for its own queue
- * @HPCC_QLEN_PORT: time that the link needs for the queues of the whole port
- * @HPCC_QLEN_SOJOURN: time that the packet waited, less the longest wait of the class
- */
+/* qlen in the records of a class (TCA_HPCC_CLASS64). */
 enum hpcc_qlen {
-	HPCC_QLEN_CLASS,
-	HPCC_QLEN_PORT,
-	HPCC_QLEN_SOJOURN,
+	HPCC_QLEN_CLASS,	/* time that the class needs for its own queue */
+	HPCC_QLEN_PORT,		/* time that the link needs for the queues of the whole port */
+	HPCC_QLEN_SOJOURN,	/* time that the packet waited, less the class's longest wait */
 };
 
 /*
@@ -245,27 +223,16 @@ enum hpcc_qlen {
 #define HPCC_HIST_SUB		8
 #define HPCC_HIST_BUCKETS	144	/* up to 64 MB */
 
-/**
- * enum hpcc_unstamped - reason why a packet left without our record
- * @HPCC_UNSTAMPED_OFF: stamping is off; for an IDENTIFY: identify is off
- * @HPCC_UNSTAMPED_NOT_TCP: not TCP over IPv4 or IPv6
- * @HPCC_UNSTAMPED_FRAGMENT: an IP fragment
- * @HPCC_UNSTAMPED_NO_OPTION: TCP without a telemetry option to fill in
- * @HPCC_UNSTAMPED_MALFORMED: truncated, or lengths that contradict each other
- * @HPCC_UNSTAMPED_FULL: no slot is free, or 15 hops were passed
- * @HPCC_UNSTAMPED_PHASE: the option addresses later hops only
- * @HPCC_UNSTAMPED_NO_MEMORY: the header could not be made writable
- * @__HPCC_UNSTAMPED_MAX: number of reasons
- */
+/* Reason why a packet left without our record. */
 enum hpcc_unstamped {
-	HPCC_UNSTAMPED_OFF,
-	HPCC_UNSTAMPED_NOT_TCP,
-	HPCC_UNSTAMPED_FRAGMENT,
-	HPCC_UNSTAMPED_NO_OPTION,
-	HPCC_UNSTAMPED_MALFORMED,
-	HPCC_UNSTAMPED_FULL,
-	HPCC_UNSTAMPED_PHASE,
-	HPCC_UNSTAMPED_NO_MEMORY,
+	HPCC_UNSTAMPED_OFF,		/* stamping is off; for an IDENTIFY: identify is off */
+	HPCC_UNSTAMPED_NOT_TCP,		/* not TCP over IPv4 or IPv6 */
+	HPCC_UNSTAMPED_FRAGMENT,	/* an IP fragment */
+	HPCC_UNSTAMPED_NO_OPTION,	/* TCP without a telemetry option to fill in */
+	HPCC_UNSTAMPED_MALFORMED,	/* truncated, or lengths that contradict each other */
+	HPCC_UNSTAMPED_FULL,		/* no slot is free, or 15 hops were passed */
+	HPCC_UNSTAMPED_PHASE,		/* the option addresses later hops only */
+	HPCC_UNSTAMPED_NO_MEMORY,	/* the header could not be made writable */
 	__HPCC_UNSTAMPED_MAX,
 };
 
@@ -283,60 +250,37 @@ enum {
 
 #define TCA_HPCC_XSTATS_MAX	(__TCA_HPCC_XSTATS_MAX - 1)
 
-/**
- * struct tc_hpcc_xstats - counters of one port (TCA_HPCC_XSTATS_PORT)
- * @tx_bytes: bytes sent since the qdisc was created, link overhead included
- * @tx_packets: packets sent; a GSO packet that was not split counts as one
- * @stamped: packets into which the port wrote its record
- * @quiet: packets in which the port is a hop without a record: the queue was at most
- *	TCA_HPCC_ABOVE
- * @drop_limit: packets dropped because the backlog was at its limit
- * @drop_gso: packets dropped because splitting them failed
- * @marked: packets that the port marked CE
- * @resyncs: packets that started so late that the virtual clock skipped a part of the delay
- * @bandwidth: B in telemetry, bytes/s
- * @qlen_bytes: current queue, link overhead included, without packets that TCA_HPCC_DELAY delays
- * @qlen_max_bytes: largest queue after the departure of a packet
- * @marked_kmax: part of @marked: packets that arrived at a queue of kmax or more
- * @mark_failed: packets sent without a mark: IP header inconsistent, truncated or not writable
- * @drop_limit_ect: part of @drop_limit: ECN-capable packets; counted only while marking is on
- * @drop_knonect: Not-ECT packets dropped at a queue of knonect or more
- * @port_queues: number of queues of the device that belong to this port, including this one
- * @port_qlen_bytes: bytes that wait in all of these queues
- * @responses: direct responses sent
- * @responses_held: responses not sent: the flow's last response was too recent, or the budget of
- *	the port or of the flow's sender was used up
- * @responses_lost: responses not sent: too many responses waited, or the packet was not writable
- * @responses_failed: responses not sent: there was no memory, or the stack refused them
- * @quantized: packets whose telemetry options TCA_HPCC_QUANTIZE changed
- * @stripped: carriers that TCA_HPCC_STRIP removed from packets
- * @border_failed: packets that left with telemetry that a border should have changed: it is
- *	malformed or signed, or there was no memory
- */
+/* Counters of one port (TCA_HPCC_XSTATS_PORT). Lengths include the overhead of the link. */
 struct tc_hpcc_xstats {
-	__u64	tx_bytes;
-	__u64	tx_packets;
-	__u64	stamped;
-	__u64	quiet;
-	__u64	drop_limit;
-	__u64	drop_gso;
-	__u64	marked;
-	__u64	resyncs;
-	__u64	bandwidth;
-	__u32	qlen_bytes;
-	__u32	qlen_max_bytes;
-	__u64	marked_kmax;
-	__u64	mark_failed;
-	__u64	drop_limit_ect;
-	__u64	drop_knonect;
-	__u32	port_queues;
-	__u32	port_qlen_bytes;
-	__u64	responses;
+	__u64	tx_bytes;	/* bytes sent since the qdisc was created */
+	__u64	tx_packets;	/* packets sent, 1 for a GSO packet that was not split */
+	__u64	stamped;	/* packets into which the port wrote its record */
+	__u64	quiet;		/* packets counted without a record: queue up to TCA_HPCC_ABOVE */
+	__u64	drop_limit;	/* packets dropped because the backlog was at its limit */
+	__u64	drop_gso;	/* packets dropped because splitting them failed */
+	__u64	marked;		/* packets that the port marked CE */
+	__u64	resyncs;	/* packets that started so late that the virtual clock lost time */
+	__u64	bandwidth;	/* B in telemetry, bytes/s */
+	__u32	qlen_bytes;	/* queue now, without packets that TCA_HPCC_DELAY delays */
+	__u32	qlen_max_bytes;	/* largest queue after the departure of a packet */
+	__u64	marked_kmax;	/* part of marked: packets that met a queue of kmax or more */
+	__u64	mark_failed;	/* sent without a mark: IP header inconsistent or not writable */
+	__u64	drop_limit_ect;	/* part of drop_limit, if marking is on: ECN-capable packets */
+	__u64	drop_knonect;	/* Not-ECT packets dropped at a queue of knonect or more */
+	__u32	port_queues;	/* queues of the device that belong to this port, with this one */
+	__u32	port_qlen_bytes;	/* bytes that wait in all of these queues */
+	__u64	responses;	/* direct responses sent */
+	/* Not sent, because the flow's last response was too recent, or the budget of the port or
+	 * of the flow's sender was used up.
+	 */
 	__u64	responses_held;
-	__u64	responses_lost;
-	__u64	responses_failed;
-	__u64	quantized;
-	__u64	stripped;
+	__u64	responses_lost;	/* not sent: too many waited, or the packet was not writable */
+	__u64	responses_failed;	/* not sent: no memory, or the stack refused them */
+	__u64	quantized;	/* packets whose telemetry options TCA_HPCC_QUANTIZE changed */
+	__u64	stripped;	/* carriers that TCA_HPCC_STRIP removed from packets */
+	/* Packets that left with telemetry that a border should have changed: it is malformed or
+	 * signed, or there was no memory.
+	 */
 	__u64	border_failed;
 };
 
