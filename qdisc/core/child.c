@@ -91,13 +91,8 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
 	return !hpcc_child_has(q) || q->child_refused;
 }
 
-/**
- * hpcc_child_enqueue() - pass an arriving packet to the child
- * @skb: packet
- * @sch: the qdisc, which has a child
- * @now: current time, or 0 if the port is not timed
- * @bytes: length of the packet on the link
- * @to_free: list of packets that the caller frees
+/* Pass an arriving packet to the child. @now: current time, or 0 if the port is not timed. @bytes:
+ * length of the packet on the link.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free)

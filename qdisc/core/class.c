@@ -32,14 +32,9 @@ static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
 	return NULL;
 }
 
-/**
- * hpcc_parse_class() - set the default of qlen
- * @sch: the qdisc
- * @tb: attributes of a change
- * @cfg: configuration with the values of @tb
- *
- * Below prio (strict priorities) a class waits as long as higher classes send. So the default of a
- * new class there is the sojourn time.
+/* Set the default of qlen. Below prio (strict priorities) a class waits as long as higher classes
+ * send, so the default of a new class there is the sojourn time. @cfg: configuration with the
+ * values of @tb.
  */
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -115,17 +110,10 @@ static int hpcc_validate_classes(const struct Qdisc *sch, struct hpcc_config *cf
 	return 0;
 }
 
-/**
- * hpcc_validate_class() - check the options of a class, and give it a number
- * @sch: the qdisc
- * @tb: attributes of a change
- * @cfg: resulting configuration
- * @b: rate of the link, if @cfg has a class
- * @extack: error message
- *
+/* Check the options of a class, and give it a number. @b: rate of the link, if @cfg has a class.
  * The limits of all classes of the port are checked only if the request changes the rate,
- * bandwidth, node or port of this class: if the device has become slower, the sum of the rates
- * may already be too large.
+ * bandwidth, node or port of this class: if the device has become slower, the sum of the rates may
+ * already be too large.
  * Return: 0, -EINVAL or -ERANGE.
  */
 int hpcc_validate_class(struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg, u64 b,

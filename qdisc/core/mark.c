@@ -41,13 +41,7 @@ u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu)
 	return hpcc_derive(cfg, b, mtu, hpcc_kmax_ns, hpcc_kmax_packets);
 }
 
-/**
- * hpcc_marks_init() - compute the effective thresholds; only derived thresholds follow B
- * @marks: result
- * @cfg: configuration
- * @b: B in bytes/s
- * @mtu: maximum packet length, including link header
- */
+/* Compute the effective thresholds; only derived thresholds follow B. @b, @mtu: as above. */
 void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg, u64 b, u32 mtu)
 {
 	u32 kmin, kmax;
@@ -131,13 +125,8 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q, struct sk_buf
 	return verdict;
 }
 
-/**
- * hpcc_mark() - decide on an arriving packet, mark and count it
- * @q: the port; @skb is not in @q->backlog_bytes yet
- * @skb: the packet
- * @fits: whether it fits the limit
- * @headers: its headers
- * Return: whether it may enter the queue.
+/* Decide on an arriving packet, mark and count it. @q->backlog_bytes does not include it yet.
+ * @fits: whether it fits the limit. Return: whether it may enter the queue.
  */
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits, struct hpcc_headers headers)
 {

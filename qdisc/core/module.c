@@ -26,13 +26,8 @@ static struct hpcc_module hpcc_part_modules[HPCC_PARTS] = {
 const struct hpcc_part_ops *hpcc_parts[HPCC_PARTS] __read_mostly;
 EXPORT_SYMBOL_GPL(hpcc_parts);
 
-/**
- * hpcc_module_set() - store that a module was loaded, or is being removed
- * @m: data of sch_hpcc about the module
- * @owner: the module; NULL: it is being removed
- *
- * The module's init calls this. It must not take RTNL: hpcc_module_get() may hold RTNL and wait for
- * init.
+/* Store that a module was loaded, or (@owner NULL) is being removed. The module's init calls this.
+ * It must not take RTNL: hpcc_module_get() may hold RTNL and wait for init.
  */
 void hpcc_module_set(struct hpcc_module *m, struct module *owner)
 {
@@ -62,14 +57,8 @@ static bool hpcc_module_hold(const struct hpcc_module *m)
 	return got;
 }
 
-/**
- * hpcc_module_get() - hold a module; load it if it is missing
- * @m: the module
- * @attr: the attribute that needs it
- * @extack: error message
- *
- * RTNL stays locked while modprobe runs. This is safe: init of these modules takes only
- * hpcc_modules_lock.
+/* Hold a module; load it if it is missing. @attr: the attribute that needs it. RTNL stays locked
+ * while modprobe runs. This is safe: init of these modules takes only hpcc_modules_lock.
  * Return: 0, or -ENOENT if the module cannot be loaded.
  */
 int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
@@ -85,11 +74,7 @@ int hpcc_module_get(const struct hpcc_module *m, const struct nlattr *attr,
 	return hpcc_reject(extack, attr, -ENOENT, m->missing);
 }
 
-/**
- * hpcc_part_register() - let ports use a part
- * @ops: functions of its module
- * Return: 0, for module_driver().
- */
+/* Let ports use a part. Return: 0, for module_driver(). */
 int hpcc_part_register(const struct hpcc_part_ops *ops)
 {
 	hpcc_parts[ops->part] = ops;
@@ -98,10 +83,7 @@ int hpcc_part_register(const struct hpcc_part_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_part_register);
 
-/**
- * hpcc_part_unregister() - the module of a part is being removed; no port has the part
- * @ops: functions of the module
- */
+/* The module of a part is being removed; no port has the part. */
 void hpcc_part_unregister(const struct hpcc_part_ops *ops)
 {
 	hpcc_module_set(&hpcc_part_modules[ops->part], NULL);
@@ -109,17 +91,10 @@ void hpcc_part_unregister(const struct hpcc_part_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_part_unregister);
 
-/**
- * hpcc_part_get() - create the state of a part of a port, if its new configuration needs the part
- * @sch: the qdisc
- * @part: the part
- * @needed: whether the configuration needs it; the configuration is not active yet
- * @attr: the attribute that needs it
- * @extack: error message
- *
- * The port then holds the module until hpcc_part_put(). A part with an enqueue or dequeue function
- * stays until the port is destroyed, even if it is off: another CPU may still run the function.
- * Context: RTNL.
+/* Create the state of a part of a port, if the new configuration needs the part. It is not active
+ * yet. @attr: the attribute that needs the part. The port then holds the module until
+ * hpcc_part_put(). A part with an enqueue or dequeue function stays until the port is destroyed,
+ * even if it is off: another CPU may still run the function. Under RTNL.
  * Return: 0, -ENOENT if the module cannot be loaded, or -ENOMEM.
  */
 int hpcc_part_get(struct Qdisc *sch, enum hpcc_part part, bool needed, const struct nlattr *attr,

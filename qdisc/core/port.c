@@ -63,11 +63,8 @@ no_mask:
 	return ERR_PTR(err);
 }
 
-/**
- * hpcc_port_get() - the port that a queue belongs to
- * @sch: the queue
- * @cfg: its configuration, possibly not active yet
- * Return: the port, with a reference; NULL: the queue is a port by itself; or an error.
+/* Return the port that a queue belongs to, with a reference; NULL: the queue is a port by itself;
+ * or an error. @cfg: configuration of the queue, possibly not active yet.
  */
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
@@ -87,10 +84,7 @@ struct hpcc_port *hpcc_port_get(struct Qdisc *sch, const struct hpcc_config *cfg
 	return port;
 }
 
-/**
- * hpcc_port_put() - release a reference to a port
- * @port: from hpcc_port_get(), no error
- */
+/* Release a reference to a port, or NULL. */
 void hpcc_port_put(struct hpcc_port *port)
 {
 	ASSERT_RTNL();
@@ -112,21 +106,14 @@ static void hpcc_port_used(struct hpcc_port *port)
 	this_cpu_write(port->cpu->used, true);
 }
 
-/**
- * hpcc_port_add_backlog() - change the backlog
- * @port: the port
- * @bytes: number of bytes to add; negative to remove them
- */
+/* Add bytes to the backlog; negative: remove bytes. */
 void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes)
 {
 	hpcc_port_used(port);
 	this_cpu_add(port->cpu->backlog_bytes, bytes);
 }
 
-/**
- * hpcc_port_add_busy() - add the time that the link spends on a packet
- * @port: the port
- * @ns: the time; each queue adds the fraction to its next packet
+/* Add the time that the link spends on a packet; each queue adds the fraction to its next packet.
  */
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 {
@@ -134,12 +121,9 @@ void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 	this_cpu_add(port->cpu->busy_ns, ns);
 }
 
-/**
- * hpcc_port_load() - load of the link by all queues of a port
- * @port: the port
- *
- * The counters are not read at one instant: a packet that moves in between may be counted twice or
- * not at all. The time spent never decreases from one load to the next.
+/* Load of the link by all queues of a port. The counters are not read at one instant: a packet that
+ * moves in between may be counted twice or not at all. The time spent never decreases from one load
+ * to the next.
  */
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 {
@@ -215,13 +199,9 @@ u32 hpcc_shared_backlog(const struct hpcc_sched *q)
 }
 EXPORT_SYMBOL_GPL(hpcc_shared_backlog);
 
-/**
- * hpcc_port_move() - move a queue and its backlog to another port
- * @q: the queue, locked
- * @port: from hpcc_port_get(), no error
- *
- * tx jumps: a flow then detects a path change or ignores the record, as after a restart of a link.
- * Return: the old port, which the caller must put; this is @port if the port did not change.
+/* Move a locked queue and its backlog to another port, from hpcc_port_get(). tx jumps: a flow then
+ * detects a path change or ignores the record, as after a restart of a link. Return: the old port,
+ * which the caller must put; this is @port if the port did not change.
  */
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {
@@ -237,18 +217,13 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 	return old;
 }
 
-/**
- * hpcc_ports_init() - create the table of ports
- * Return: 0 or a negative error.
- */
+/* Create the table of ports. Return: 0 or a negative error. */
 int __init hpcc_ports_init(void)
 {
 	return rhashtable_init(&hpcc_shared_ports, &hpcc_port_params);
 }
 
-/**
- * hpcc_ports_exit() - destroy the table after all qdiscs
- */
+/* Destroy the table after all qdiscs. */
 void hpcc_ports_exit(void)
 {
 	rhashtable_destroy(&hpcc_shared_ports);

@@ -357,12 +357,7 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch, u64
 	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
-/**
- * hpcc_enqueue() - Qdisc_ops::enqueue
- * @skb: packet
- * @sch: the qdisc
- * @to_free: list of packets that the caller frees
- */
+/* Qdisc_ops::enqueue */
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -385,14 +380,10 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_fre
 }
 EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
-/**
- * hpcc_arrival() - parse a packet before hpcc_enqueue(), for sch_hpcc_respond
- * @q: the port, locked
- * @skb: the packet
- *
- * If the packet has a TCP option, waiting packets whose start is in the past start first, so that
- * they are not in the queue that the packet meets. The option of a packet with another carrier
- * counts if it has slots: then the packet has data, and their sequence number.
+/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. If the packet has a TCP option,
+ * waiting packets whose start is in the past start first, so that they are not in the queue that
+ * the packet meets. The option of a packet with another carrier counts if it has slots: then the
+ * packet has data, and their sequence number.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {

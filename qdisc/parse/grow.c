@@ -7,12 +7,7 @@
 
 #include "core/sched.h"
 
-/**
- * hpcc_ip_len() - length of an IP packet by its header
- * @skb: the packet
- * @ip: offset of its IP header
- * Return: bytes; 0: more than the skb has.
- */
+/* Length of an IP packet by its header at offset @ip; 0: more than the skb has. */
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 {
 	const struct iphdr *iph = (const struct iphdr *)(skb->data + ip);
@@ -24,10 +19,8 @@ u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 }
 EXPORT_SYMBOL_GPL(hpcc_ip_len);
 
-/**
- * hpcc_ip_room() - number of bytes that an IP packet may grow by
- * @skb: the packet
- * @len: its length by its IP header; a device's MTU may exceed the maximum of this field
+/* Number of bytes that an IP packet of @len bytes, by its header, may grow by. A device's MTU may
+ * exceed the maximum of this field.
  */
 u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 {
@@ -55,12 +48,8 @@ static void hpcc_move_headers(struct sk_buff *skb, int end, int n)
 		skb->mac_header += n;
 }
 
-/**
- * hpcc_open() - make room inside a packet
- * @skb: the packet, writable up to @at
- * @at: offset of the room; all bytes before it move, and so do their header offsets
- * @n: bytes
- * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
+/* Make room for @n bytes inside a packet, which is writable up to @at. The bytes before @at move,
+ * and so do their header offsets. Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
  */
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 {
@@ -73,11 +62,8 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 }
 EXPORT_SYMBOL_GPL(hpcc_open);
 
-/**
- * hpcc_close() - remove bytes inside a packet
- * @skb: the packet, writable up to @at + @n, not GSO
- * @at: offset of the bytes; all bytes before them move, and so do their header offsets
- * @n: number of bytes
+/* Remove @n bytes inside a packet, which is writable up to @at + @n, and not GSO. The bytes before
+ * @at move, and so do their header offsets.
  */
 void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
 {
@@ -91,12 +77,7 @@ void hpcc_close(struct sk_buff *skb, u32 at, u32 n)
 }
 EXPORT_SYMBOL_GPL(hpcc_close);
 
-/**
- * hpcc_ip_grow() - increase the length in the IP header
- * @skb: the packet
- * @ip: offset of its IP header
- * @n: number of bytes to add
- */
+/* Add @n to the length in the IP header at offset @ip. */
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
 {
 	struct iphdr *iph = (struct iphdr *)(skb->data + ip);

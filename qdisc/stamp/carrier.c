@@ -20,11 +20,7 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 };
 EXPORT_SYMBOL_GPL(hpcc_stamp_carriers);
 
-/**
- * hpcc_stamp_register() - let ports use the carriers of a module
- * @ops: the first carrier
- * Return: 0, for module_driver().
- */
+/* Let ports use the carriers of a module. @ops: the first one. Return: 0, for module_driver(). */
 int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 {
 	const struct hpcc_stamp_ops *at;
@@ -38,10 +34,7 @@ int hpcc_stamp_register(const struct hpcc_stamp_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_register);
 
-/**
- * hpcc_stamp_unregister() - remove the carriers of a module; no port stamps them
- * @ops: the first carrier
- */
+/* Remove the carriers of a module; no port stamps them. */
 void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 {
 	for (; ops; ops = ops->next) {
@@ -110,12 +103,8 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 }
 EXPORT_SYMBOL_GPL(hpcc_parse_any);
 
-/**
- * hpcc_hint_need() - make the first bytes of an arriving packet readable
- * @skb: the packet
- * @need: bytes
- * @end: length of the packet by its IP header
- * Return: 0 if the bytes are readable, else the reason why not (enum hpcc_unstamped).
+/* Make the first @need bytes of an arriving packet readable. @end: length of the packet by its IP
+ * header. Return: 0, or the reason why they are not readable (enum hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {
@@ -125,14 +114,7 @@ u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 }
 EXPORT_SYMBOL_GPL(hpcc_hint_need);
 
-/**
- * hpcc_validate_port() - reject port_ID 65535, which means "unknown port" in IOAM and INT
- * @sch: the qdisc
- * @tb: attributes of a change
- * @cfg: resulting configuration
- * @extack: error message
- * Return: 0 or -ERANGE.
- */
+/* Reject port_ID 65535, which means "unknown port" in IOAM and INT. Return: 0 or -ERANGE. */
 int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 		       struct netlink_ext_ack *extack)
 {

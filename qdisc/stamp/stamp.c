@@ -65,11 +65,9 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
-/**
- * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
- * @bytes_per_s: B; a change of B makes the result jump, as between the records of two links
- * @tx_ns: the time
- * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
+/* The time @tx_ns that a link has spent, in bytes at B. A change of B makes the result jump, as
+ * between the records of two links. Return: bytes modulo 2^32, never all ones, which mean "not
+ * available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
@@ -80,13 +78,8 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
-/**
- * hpcc_util_now() - utilization of a link, with one division per window
- * @q: the port
- * @load: its load
- * @ts_ns: now
- * Return: utilization of the last complete window, or of the longer time since the last call, in
- * units of 1 / HPCC_INT_UTIL_ONE.
+/* Utilization of a link, with one division per window: that of the last complete window, or of the
+ * longer time since the last call. @ts_ns: now. Return: in units of 1 / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
@@ -112,11 +105,9 @@ static noinline int hpcc_write_carrier(struct hpcc_sched *q, struct sk_buff *skb
 	return q->cfg.stamp & c->stamp_bit ? c->ops->write(q, skb, ts_ns) : HPCC_UNSTAMPED_OFF;
 }
 
-/**
- * hpcc_stamp() - write telemetry on a packet and count the result
- * @q: the port, with stamp; neither its backlog nor its time spent includes the packet
- * @skb: the packet, whose hint has HPCC_HINT_FOUND
- * @ts_ns: departure time of its first bit
+/* Write telemetry on a packet, whose hint has HPCC_HINT_FOUND, and count the result. Neither the
+ * backlog of the port nor its time spent includes the packet. @ts_ns: departure time of its first
+ * bit.
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
