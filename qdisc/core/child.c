@@ -121,8 +121,8 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 }
 
 /* Get the next packet from the child. @q: the port, which has a child. @now: current time; used
- * only if the link is virtual. Return: a packet, prepared as in our own queue; NULL: the child gave
- * no packet.
+ * only if the link is virtual.
+ * Return: a packet, prepared as in our own queue; NULL: the child gave no packet.
  */
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 {

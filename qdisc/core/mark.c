@@ -126,7 +126,8 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q, struct sk_buf
 }
 
 /* Decide on an arriving packet, mark and count it. @q->backlog_bytes does not include it yet.
- * @fits: whether it fits the limit. Return: whether it may enter the queue.
+ * @fits: whether it fits the limit.
+ * Return: whether it may enter the queue.
  */
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits, struct hpcc_headers headers)
 {

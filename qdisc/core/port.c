@@ -200,8 +200,8 @@ u32 hpcc_shared_backlog(const struct hpcc_sched *q)
 EXPORT_SYMBOL_GPL(hpcc_shared_backlog);
 
 /* Move a locked queue and its backlog to another port, from hpcc_port_get(). tx jumps: a flow then
- * detects a path change or ignores the record, as after a restart of a link. Return: the old port,
- * which the caller must put; this is @port if the port did not change.
+ * detects a path change or ignores the record, as after a restart of a link.
+ * Return: the old port, which the caller must put; this is @port if the port did not change.
  */
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {

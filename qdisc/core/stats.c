@@ -31,8 +31,8 @@ static int hpcc_put_stats(struct sk_buff *skb, const struct hpcc_sched *q)
 }
 
 /* Qdisc_ops::dump_stats. Writes only TCA_STATS2: if one hpcc qdisc replaces another, the
- * notification holds two dumps, which would not fit with copies in TCA_XSTATS. Return: 0 or a
- * negative error.
+ * notification holds two dumps, which would not fit with copies in TCA_XSTATS.
+ * Return: 0 or a negative error.
  */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {

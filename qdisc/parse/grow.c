@@ -49,7 +49,8 @@ static void hpcc_move_headers(struct sk_buff *skb, int end, int n)
 }
 
 /* Make room for @n bytes inside a packet, which is writable up to @at. The bytes before @at move,
- * and so do their header offsets. Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
+ * and so do their header offsets.
+ * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
  */
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 {

@@ -104,7 +104,8 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 EXPORT_SYMBOL_GPL(hpcc_parse_any);
 
 /* Make the first @need bytes of an arriving packet readable. @end: length of the packet by its IP
- * header. Return: 0, or the reason why they are not readable (enum hpcc_unstamped).
+ * header.
+ * Return: 0, or the reason why they are not readable (enum hpcc_unstamped).
  */
 u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end)
 {

@@ -66,8 +66,8 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
 /* The time @tx_ns that a link has spent, in bytes at B. A change of B makes the result jump, as
- * between the records of two links. Return: bytes modulo 2^32, never all ones, which mean "not
- * available" in IOAM and IFA.
+ * between the records of two links.
+ * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
@@ -79,7 +79,8 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 EXPORT_SYMBOL_GPL(hpcc_tx_bytes);
 
 /* Utilization of a link, with one division per window: that of the last complete window, or of the
- * longer time since the last call. @ts_ns: now. Return: in units of 1 / HPCC_INT_UTIL_ONE.
+ * longer time since the last call. @ts_ns: now.
+ * Return: in units of 1 / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {

@@ -141,11 +141,7 @@ static inline u16 hpcc_csig_ask(u8 type)
 	return type << 13 | (type <= HPCC_CSIG_ABW_C ? HPCC_CSIG_S_MAX << 7 : 0);
 }
 
-/**
- * hpcc_csig_find() - find the tag of a frame
- * @p: first byte of the frame
- * @have: number of readable bytes; HPCC_CSIG_WALK is sufficient
- * @tpid: TPID of the tag
+/* Find the tag of a frame. @have: number of readable bytes; HPCC_CSIG_WALK is sufficient.
  * Return: offset of the tag, which is readable with the EtherType after it; -ENOENT: no tag.
  */
 static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
@@ -181,13 +177,8 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 	}
 }
 
-/**
- * hpcc_csig_write() - replace the value of a tag if the port is more congested
- * @p: the tag, HPCC_CSIG_LEN bytes, writable
- * @hop: the port
- * @units: units
- *
- * The first port that supports the type always writes: the tag's locator is still 0.
+/* Replace the value of a tag at @p if the port is more congested. The first port that supports the
+ * type always writes: the tag's locator is still 0.
  * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET: the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION: the
  * port does not support the type.
  */
@@ -226,12 +217,8 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 	       (get_unaligned_be64(records) & ~(HPCC_CSIG_POPPED | 0xffff)) == HPCC_CSIG_RECORD;
 }
 
-/**
- * hpcc_csig_pop() - copy a received tag into the FORWARD
- * @p: first byte of the packet, writable up to @place->end
- * @place: the packet's option, from hpcc_walk()
- * @tag: the 16 bits of the tag after TPID
- * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
+/* Copy a received tag into the FORWARD of a packet. @place: from hpcc_walk(); @p is writable up to
+ * its end. @tag: the 16 bits after TPID. @fix_check: as for hpcc_stamp_packet().
  * Return: false: the option does not request a signal, and the packet is unchanged.
  */
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,

@@ -119,12 +119,8 @@ static inline u32 hpcc_ifa_md(const u8 *p)
 	return hlen < HPCC_IFA_TCP_MIN ? 0 : HPCC_IFA_HEAD_LEN + hlen;
 }
 
-/**
- * hpcc_ifa_find() - read both headers of IFA
- * @p: the bytes after the IP header
- * @have: readable bytes at @p: up to the end of the metadata header, or @len if that is less
- * @len: number of bytes from @p to the end of the packet, @have or more
- * @t: result
+/* Read both headers of IFA after an IP header. @have: readable bytes at @p, up to the end of the
+ * metadata header, or @len if that is less. @len: bytes from @p to the end of the packet.
  * Return: length from @p to the end of the stack; -ENOENT: the header is not supported; -EINVAL:
  * the lengths are inconsistent.
  */
@@ -172,11 +168,9 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
 	put_unaligned_be32(0, md + 28);
 }
 
-/**
- * hpcc_ifa_hops() - number of hops in the metadata stack
- * @t: from hpcc_ifa_find()
- * Return: number of hops; -EINVAL: their metadata have another length, there are too many hops, or
- * no room is left for another hop: the metadata of the loaded hop may then be missing.
+/* Number of hops in the metadata stack; -EINVAL: their metadata have another length, there are too
+ * many hops, or no room is left for another hop: the metadata of the loaded hop may then be
+ * missing.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {
@@ -186,12 +180,8 @@ static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 	return t->words / HPCC_IFA_HOP_WORDS;
 }
 
-/**
- * hpcc_ifa_hop() - read the metadata of one hop
- * @md: metadata header and stack
- * @hops: hpcc_ifa_hops()
- * @nr: number of the hop on the path, 1 .. @hops
- * @hop: result
+/* Read the metadata of hop @nr of the path, 1 .. @hops, from the metadata header @md and its stack.
+ * @hops: hpcc_ifa_hops().
  * Return: 0, or -EINVAL if the metadata are inconsistent.
  */
 static inline int hpcc_ifa_hop(const u8 *md, u32 hops, u32 nr, struct hpcc_ifa_hop *hop)

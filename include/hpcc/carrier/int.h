@@ -102,12 +102,8 @@ static inline u32 hpcc_int_words(u16 instructions)
 	return words;
 }
 
-/**
- * hpcc_int_find() - read the INT-MD header after a TCP header
- * @p: the bytes after the TCP header
- * @have: readable bytes at @p, HPCC_INT_LEN or more
- * @len: number of bytes from @p to the end of the packet, @have or more
- * @t: result
+/* Read the INT-MD header after a TCP header. @have: readable bytes at @p, HPCC_INT_LEN or more.
+ * @len: bytes from @p to the end of the packet, @have or more.
  * Return: length of shim, header and stack in bytes; -ENOENT: type, version or domain are not
  * supported; -EINVAL: the lengths are inconsistent.
  */
@@ -134,12 +130,9 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_
 	return total;
 }
 
-/**
- * hpcc_int_room() - whether a hop may push its metadata
- * @p: shim and metadata header, writable; if the hop may not push, the E or M flag is set
- * @t: from hpcc_int_find()
- * @room: number of bytes by which the packet may grow
- * Return: number of bytes to push, at most HPCC_INT_HOP_MAX; 0: the hop may not push.
+/* Return the number of bytes that a hop may push, at most HPCC_INT_HOP_MAX. If it may not push (0),
+ * the E or M flag of the metadata header is set: @p is writable. @room: number of bytes by which
+ * the packet may grow.
  */
 static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 {
@@ -202,14 +195,9 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 	return words / HPCC_INT_HOP_WORDS;
 }
 
-/**
- * hpcc_int_hop() - read the metadata of one hop
- * @p: shim, metadata header and stack
- * @hops: hpcc_int_hops()
- * @nr: number of the hop on the path, 1 .. @hops
- * @now_ns: replaces a missing egress timestamp; any clock fits, because the timestamp only
- *	determines for how long the utilization applies
- * @hop: result
+/* Read the metadata of hop @nr of the path, 1 .. @hops, from the shim at @p and its stack. @hops:
+ * hpcc_int_hops(). @now_ns: replaces a missing egress timestamp; any clock fits, because the
+ * timestamp only determines for how long the utilization applies.
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct hpcc_int_hop *hop)

@@ -84,11 +84,8 @@ struct hpcc_ioam_node {
 #define HPCC_IOAM_SPAN_NS	(HPCC_IOAM_SECOND_NS / 4)
 #define HPCC_IOAM_SPAN_SHIFT	2	/* time of 2^30 bytes, from byte_time in Q32 */
 
-/**
- * hpcc_ioam_find() - find the first pre-allocated trace in a hop-by-hop header
- * @p: the header, from its Next Header field on
- * @len: length of the header
- * @at: set to the offset of the trace's head
+/* Find the first pre-allocated trace in a hop-by-hop header of @len bytes, from its Next Header
+ * field on. @at: set to the offset of the trace's head.
  * Return: length of the trace with its head, a multiple of 4; -ENOENT: no trace; -EINVAL: the
  * lengths are inconsistent.
  */
@@ -145,11 +142,7 @@ static inline u32 hpcc_ioam_words(u32 type)
 	return words;
 }
 
-/**
- * hpcc_ioam_read() - read the head of a trace
- * @p: the trace
- * @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252
- * @t: result
+/* Read the head of a trace. @len: length of the trace with its head, HPCC_IOAM_HEAD_LEN .. 252.
  * Return: 0; -EINVAL: RemainingLen exceeds the trace, or NodeLen does not match the trace type.
  */
 static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
@@ -233,11 +226,8 @@ static inline void hpcc_ioam_overflow(u8 *p)
 	p[2] |= HPCC_IOAM_F_OVERFLOW >> 1;
 }
 
-/**
- * hpcc_ioam_write() - write a node's data into a pre-allocated trace
- * @p: the trace; if it has no room, the overflow flag is set
- * @len: as for hpcc_ioam_read()
- * @n: the data
+/* Write a node's data into a pre-allocated trace; if it has no room, set the overflow flag. @len:
+ * as for hpcc_ioam_read().
  * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED; NO_OPTION if
  * the namespace is not ours or the trace type does not define the length; FULL.
  */
@@ -272,12 +262,7 @@ static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 	return used / HPCC_IOAM_NODE_WORDS;
 }
 
-/**
- * hpcc_ioam_node() - read the data of one node
- * @p: the trace
- * @t: head of the trace
- * @hop: number of the node on the path, 1 .. hpcc_ioam_nodes()
- * @n: result
+/* Read the data of a node of the path from a trace. @hop: 1 .. hpcc_ioam_nodes().
  * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop,

@@ -97,15 +97,10 @@ struct ldcp_params {
 	u32	cw_min_q24;	/* minimum window, (0, gamma] */
 };
 
-/**
- * ldcp_grant() - cw after an ACK without ECN-Echo
- * @p: constants
- * @cw_q24: congestion window, segments, not 0
- * @n: number of segments that the ACK covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
- *
- * If cw is below 1, each ACK counts once, as in the draft. A stored reciprocal would not save the
- * 64-bit division, because the divisor cw changes with each ACK.
- * Return: the window, at most LDCP_CW_MAX_Q24.
+/* cw after an ACK without ECN-Echo, at most LDCP_CW_MAX_Q24. @cw_q24: congestion window, segments,
+ * not 0. @n: number of segments that the ACK covers, 1 or more; those beyond LDCP_ACKED_MAX do not
+ * count. If cw is below 1, each ACK counts once, as in the draft. A stored reciprocal would not
+ * save the 64-bit division, because the divisor cw changes with each ACK.
  */
 static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
 {
@@ -171,12 +166,8 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
 
 /* Sender: zero-RTT bandwidth acquisition (sections 2.3 and 3) */
 
-/**
- * ldcp_is_low_priority() - whether a first-RTT packet leaves as Not-ECT
- * @sent: bytes since the start of the flow, this packet included
- * @IW: initial window, bytes
- * @last: the packet is the last packet of the message
- *
+/* Whether a first-RTT packet leaves as Not-ECT. @sent: bytes since the start of the flow, this
+ * packet included. @IW: initial window, bytes. @last: the packet is the last one of the message.
  * The packet that completes IW and the last packet of a message stay ECT: a switch that drops
  * Not-ECT packets forwards these packets, and they show the receiver which packets are missing.
  */

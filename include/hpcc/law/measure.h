@@ -165,12 +165,8 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a, const struct hpcc
 	m->fresh |= 1U << at;
 }
 
-/**
- * hpcc_measure_link() - process a link's record (draft section 4.2, lines 3-8)
- * @a: connection; L is updated
- * @p: parameters
- * @s: the record, of hop 1 .. @a->nr
- * @m: all 0 before the first record of an ACK
+/* Process a link's record (draft section 4.2, lines 3-8). @m: all 0 before the first record of an
+ * ACK.
  * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_params *p,
@@ -202,13 +198,8 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_param
 	return why;
 }
 
-/**
- * hpcc_measure_quiet() - process a report that a link is quiet
- * @a: connection; L is updated
- * @p: parameters
- * @hop: 1 .. @a->nr, not in @m->seen
- * @tau: time since the last report of the link, time units
- * @m: as for hpcc_measure_link()
+/* Process a report that the link of @hop (1 .. @a->nr, not in @m->seen) is quiet. @tau: time since
+ * the last report of the link, time units. @m: as for hpcc_measure_link().
  */
 static inline void hpcc_measure_quiet(struct hpcc_algo *a, const struct hpcc_params *p, u32 hop,
 				      u64 tau, struct hpcc_measure *m)

@@ -22,14 +22,10 @@
 
 #define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 
-/**
- * hpcc_phase_next() - the phase of the next request
- * @next_hop: next hop to request in this round, from 0 on; updated
- * @hops: hops of the path, 0 .. HPCC_HOPS_MAX
- * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
- *
- * If no phase with @nr slots can address @next_hop, a new round begins.
- * Return: 0 .. HPCC_PHASES - 1.
+/* The phase of the next request, 0 .. HPCC_PHASES - 1. @next_hop: next hop to request in this
+ * round, from 0 on; updated. @hops: hops of the path, 0 .. HPCC_HOPS_MAX. @nr: slots of the
+ * request, 1 .. HPCC_OPT_RECORDS_MAX. If no phase with @nr slots can address @next_hop, a new round
+ * begins.
  */
 static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
 {
@@ -54,12 +50,9 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
 	return next_hop >= HPCC_PHASES;
 }
 
-/**
- * hpcc_phase_quiet() - hops that a request addressed but that wrote no record
- * @opt: head of the request, as it arrived
- * @written: hops that wrote a record, hop h in bit h - 1
- * @full: no slot was left, so hops after the last record may have had no slot: exclude them
- * Return: bit mask of hops, as in @written.
+/* Hops that a request addressed but that wrote no record, as a bit mask: hop h in bit h - 1. @opt:
+ * head of the request, as it arrived. @written: bit mask of the hops that wrote a record. @full: no
+ * slot was left, so hops after the last record may have had no slot: exclude them.
  */
 static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 written, bool full)
 {

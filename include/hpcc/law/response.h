@@ -23,11 +23,8 @@
 #define HPCC_RESPONSE_KNOWN	BIT_ULL(31)
 #define HPCC_RESPONSE_PENDING	BIT_ULL(30)
 
-/**
- * hpcc_response_pack() - the word of a response that is not processed yet
- * @seq: sequence number of the data that triggered the response
- * @scale: scale of the RESPONSE option
- * @record: load record of the RESPONSE, as a number
+/* The word of a response that is not processed yet. @seq: sequence number of the data that
+ * triggered it. @scale: of the RESPONSE option. @record: its load record, as a number.
  */
 static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
 {
@@ -64,16 +61,10 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
 	       hpcc_response_qlen_ns(word) > hpcc_response_qlen_ns(last);
 }
 
-/**
- * hpcc_algo_respond() - react to a response
- * @a: connection; U rises and W falls, or both are unchanged
- * @p: parameters
- * @seq: sequence number of the data that triggered the response
- * @qlen: the queue that the data met, time units
- * @receiver: the receiver computes W: U is from the last response or audit, and does not include
- *	later reports
- *
- * The function ignores a response to data that were sent before Wc was last synchronised: W has
+/* React to a response: U rises and W falls, or both are unchanged. @seq: sequence number of the
+ * data that triggered the response. @qlen: the queue that these data met, time units. @receiver:
+ * the receiver computes W: U is from the last response or audit, and does not include later
+ * reports. A response to data that were sent before Wc was last synchronised is ignored: W has
  * already reacted to the queue of these data.
  * Return: whether U changed.
  */
@@ -91,16 +82,9 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
 	return true;
 }
 
-/**
- * hpcc_algo_follow_receiver() - set W to the value that the receiver computed
- * @a: connection
- * @W_q16: W that the receiver computed, bytes
- * @word: the last response; 0: there was none
- * @snd_una: first byte that is not acknowledged
- * @snd_nxt: next byte to be sent
- *
- * While the data that triggered a response are in flight, W does not grow: the receiver may not
- * have their records yet. If W falls, later responses to data in flight are ignored.
+/* Set W to the value that the receiver computed, bytes, Q16. @word: the last response; 0: there was
+ * none. While the data that triggered a response are in flight, W does not grow: the receiver may
+ * not have their records yet. If W falls, later responses to data in flight are ignored.
  */
 static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word, u32 snd_una,
 					     u32 snd_nxt)

@@ -223,14 +223,9 @@ static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
 	return clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
 }
 
-/**
- * hpcc_algo_restart() - restart from a given window, for example after an RTO
- * @a: connection; links keep their state
- * @p: parameters
- * @W_q16: window, bytes; clamped to W_min .. W_max
- *
- * Set incStage to maxStage and synchronise Wc at the next measured ACK, so that W recovers
- * immediately and by multiplication.
+/* Restart from a given window, clamped to W_min .. W_max, for example after an RTO. Links keep
+ * their state. Set incStage to maxStage and synchronise Wc at the next measured ACK, so that W
+ * recovers immediately and by multiplication.
  */
 static inline void hpcc_algo_restart(struct hpcc_algo *a, const struct hpcc_params *p, u64 W_q16)
 {

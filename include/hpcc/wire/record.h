@@ -69,13 +69,9 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
 	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
 }
 
-/**
- * hpcc_qlen_encode() - convert a queue length to a 12-bit float
- * @units: queue length in units of 2^scale ns
- *
- * Values below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most
- * 0.2 %. The result saturates at HPCC_QLEN_MAX.
- * Return: exponent << 8 | mantissa.
+/* Convert a queue length in units of 2^scale ns to a 12-bit float: exponent << 8 | mantissa. Values
+ * below 512 are exact. Larger values are rounded to 9 significant bits: the error is at most 0.2 %.
+ * The result saturates at HPCC_QLEN_MAX.
  */
 static inline u32 hpcc_qlen_encode(u64 units)
 {
@@ -209,11 +205,8 @@ static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
 	p[3] = opt->hops << 4 | (opt->flags & 0xf);
 }
 
-/**
- * hpcc_opt_decode() - read a telemetry option's head
- * @p: the option, from its kind on
- * @len: value of the option's length byte; the caller checked that the whole option is readable
- * @opt: result
+/* Read a telemetry option's head. @len: value of the option's length byte; the caller checked that
+ * the whole option is readable.
  * Return: 0; -EINVAL if no number of records from 0 to HPCC_OPT_RECORDS_MAX has this length, or if
  * the type is 0.
  */
@@ -230,14 +223,10 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 	return opt->type ? 0 : -EINVAL;
 }
 
-/**
- * hpcc_opt_misfits() - count the invalid records of an option
- * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
- * @records: records of the option
- *
- * Each record belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free
- * slots, and an ECHO may have the map of quiet hops.
- * Return: number of invalid records. If it is not 0, the option may belong to another experiment.
+/* Count the invalid records of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO. Each record
+ * belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free slots, and an
+ * ECHO may have the map of quiet hops. If the number is not 0, the option may belong to another
+ * experiment.
  */
 static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -296,13 +285,9 @@ static inline int hpcc_opt_step(const u8 *opts, u32 len, u32 *start, u32 *end)
 	return -ENOENT;
 }
 
-/**
- * hpcc_opt_next_of() - find the next option of two kinds in a TCP header
- * @opts: the option bytes of a TCP header
- * @len: number of these bytes, 0 .. 40
- * @pos: in: offset at which the search starts, 0 for the first call; out: offset after the option
- * @kind: the option kind to find; not EOL, NOP or timestamps
- * @other: another kind to find
+/* Find the next option of two kinds in the @len (0 .. 40) option bytes of a TCP header. @pos: in:
+ * offset at which the search starts, 0 for the first call; out: offset after the option. @kind,
+ * @other: not EOL, NOP or timestamps.
  * Return: offset of the option, which is completely within @len; -ENOENT: no such option; -EINVAL:
  * the length of an option is below 2 or exceeds @len.
  */
@@ -339,15 +324,9 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
 	p[5] = caps;
 }
 
-/**
- * hpcc_syn_opt_find() - find and read our option in a SYN or SYN-ACK
- * @opts: the option bytes of a TCP header
- * @len: number of these bytes, 0 .. 40
- * @kind: TCP option kind
- * @exid: agreed experiment identifier
- *
- * Options of other experiments (TCP Fast Open, SMC) may have the same kind. This function reads the
- * first option with our ExID.
+/* Find and read our option in a SYN or SYN-ACK: the first option of kind @kind with our ExID. @len:
+ * number of option bytes, 0 .. 40. Options of other experiments (TCP Fast Open, SMC) may have the
+ * same kind.
  * Return: HPCC_CAP_*; -ENOENT: no such option; -EINVAL: the option's length or version is not ours,
  * or an option before it is malformed.
  */

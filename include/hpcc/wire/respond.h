@@ -224,14 +224,9 @@ struct hpcc_budget {
 static const struct hpcc_budget hpcc_port_budget = { .shift = 8, .burst = 2048 };
 static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 };
 
-/**
- * hpcc_budget_after() - take one response from a budget
- * @b: the budget
- * @full_ns: time at which the budget is full again
- * @now_ns: current time
- * @every_ns: minimum time between two turns of a flow, 1 us to 1 s
- * @kind: kind of the flow's turn; new flows may use half of the budget, so forged flows leave the
- *	other half to known flows
+/* Take one response from a budget. @full_ns: time at which the budget is full again. @every_ns:
+ * minimum time between two turns of a flow, 1 us to 1 s. New flows (@kind) may use half of the
+ * budget, so forged flows leave the other half to known flows.
  * Return: the next @full_ns; 0 if the budget is used up.
  */
 static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u64 now_ns,

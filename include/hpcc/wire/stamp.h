@@ -242,11 +242,8 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off, u32 *proto
 	return 0;
 }
 
-/**
- * hpcc_walk() - find a packet's headers and its first option that requests records from switches
- * @f: the packet
- * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
- * @place: result
+/* Find a packet's headers and its first option that requests records from switches. @kind: TCP
+ * option kind, or HPCC_WALK_IP_ONLY.
  * Return: HPCC_WALK_FOUND; HPCC_WALK_MORE; or the reason why no option was found (enum
  * hpcc_unstamped), which is HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
  */
@@ -304,14 +301,10 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
 	return i;
 }
 
-/**
- * hpcc_stamp_option() - count the hop and, if a slot is free, write a record
- * @p: the option; changed only if it is a well-formed FORWARD, ANSWERED or IDENTIFY
- * @len: length of the option, which never changes
- * @s: the port
- *
- * A port never replaces the record of another port: a sender reads a path with more hops than slots
- * in phases, and would keep an old record of the replaced hop.
+/* Count the hop and, if a slot is free, write a record. The option @p is changed only if it is a
+ * well-formed FORWARD, ANSWERED or IDENTIFY; its length never changes. A port never replaces the
+ * record of another port: a sender reads a path with more hops than slots in phases, and would keep
+ * an old record of the replaced hop.
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
  * hpcc_unstamped).
  */
@@ -381,14 +374,9 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *pl
 	put_unaligned(check, (__sum16 *)at);
 }
 
-/**
- * hpcc_stamp_packet() - stamp a packet whose option was found
- * @p: the packet, writable up to @place->end
- * @place: result of the walk
- * @s: the port
- * @fix_check: true: update the TCP checksum; false: the checksum is not computed yet
- *
- * The update adds the difference to the checksum, so a wrong checksum stays wrong.
+/* Stamp a packet whose option was found; @p is writable up to @place->end. @fix_check: true: update
+ * the TCP checksum; false: it is not computed yet. The update adds the difference to the checksum,
+ * so a wrong checksum stays wrong.
  * Return: as hpcc_stamp_option().
  */
 static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_opt_location *place,
