@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include <linux/types.h>
-#include <hpcc/law/algo.h>
+#include <draft.h>
 
 enum { EXIT_WITHIN, EXIT_BEYOND, EXIT_UNUSABLE };
 

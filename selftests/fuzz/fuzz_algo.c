@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "fuzz.h"
+#include <draft.h>
 #include <hpcc/law/response.h>
 
 #define RECORDS_MAX	31

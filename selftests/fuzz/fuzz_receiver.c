@@ -7,6 +7,7 @@
  * d(now), d(ts), d(tx), qlen.
  */
 #include "fuzz.h"
+#include <draft.h>
 #include <hpcc/law/newint.h>
 
 #define LINKS 4
@@ -79,7 +80,8 @@ static void series(struct hpcc_newint *r, struct fuzz_input *in)
 		s.tx = l->tx + fuzz_take_any(in);
 		s.qlen = fuzz_take_any(in);
 		before = r->last_update;
-		bits = hpcc_newint_sample(r, &s, 1, now);
+		bits = hpcc_measure_inflight(&r->algo, &r->params, &s, 1);
+		bits = hpcc_newint_follow(r, bits, now);
 		expect(!(bits & HPCC_ACK_UPDATE) || r->last_update == now);
 		expect(r->last_update == before || r->last_update == now);
 		if (how & 4)

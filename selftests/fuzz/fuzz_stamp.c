@@ -259,7 +259,7 @@ static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)
 {
 	struct hpcc_identity id;
 
-	hpcc_identity_decode(slot, &id);
+	hpcc_identity_unpack(get_unaligned_be64(slot), &id);
 	expect(id.hop == hop && id.node == s->node && id.port == s->port);
 	expect(!s->bps == !id.bps || s->bps < 500);
 }

@@ -4,7 +4,7 @@
 #define HPCC_TEST_ALGO_H
 
 #include "test.h"
-#include <hpcc/law/algo.h>
+#include <draft.h>
 
 #define ONE	((u64)HPCC_ONE_Q24)
 #define ETA	((u32)(0.95 * HPCC_ONE_Q24))

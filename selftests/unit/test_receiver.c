@@ -13,6 +13,12 @@ static const struct hpcc_newint_params TOLD = {
 static struct hpcc_newint_params q;
 static struct hpcc_newint r;
 
+/* The records of a data segment. */
+static u32 newint_sample(const struct hpcc_sample *s, u32 n, u64 now)
+{
+	return hpcc_newint_follow(&r, hpcc_measure_inflight(&r.algo, &r.params, s, n), now);
+}
+
 /* Begin at time @now, after the first record of one link. */
 static void begin(u64 now)
 {
@@ -23,7 +29,7 @@ static void begin(u64 now)
 	r.algo.nr = HPCC_HOPS_MAX;
 	r.algo.end = 0;
 	hpcc_newint_begin(&r, &q, now);
-	assert_int_equal(hpcc_newint_sample(&r, &s, 1, now),
+	assert_int_equal(newint_sample(&s, 1, now),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
 }
 
@@ -37,7 +43,7 @@ static u32 step(u64 now, u64 dts, u64 dtx, u64 qlen)
 {
 	const struct hpcc_sample s = next(&r.algo, 1, dts, dtx, qlen);
 
-	return hpcc_newint_sample(&r, &s, 1, now);
+	return newint_sample(&s, 1, now);
 }
 
 /* The next records of two links. */
@@ -47,7 +53,7 @@ static void two_links(void)
 {
 	s[0] = (struct hpcc_sample){ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 };
 	s[1] = (struct hpcc_sample){ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 };
-	hpcc_newint_sample(&r, s, 2, 5000);
+	newint_sample(s, 2, 5000);
 }
 
 /* Change the next record of this link. */
@@ -201,7 +207,7 @@ TEST(newint_begin__again)
 	advance(0, 5000, 2500);
 	advance(1, 5000, 6000);
 	s[1].qlen = 7000;
-	hpcc_newint_sample(&r, s, 2, 10000);
+	newint_sample(s, 2, 10000);
 	hpcc_newint_report(&r, 10000);
 	r.queue = 7000;
 	q.T_ns = 20000;
@@ -211,11 +217,11 @@ TEST(newint_begin__again)
 	assert_int_equal(r.queue, 0);
 	/* Only the link with less load has a new record: U does not follow this record. */
 	advance(0, 5000, 2500);
-	assert_false(hpcc_newint_sample(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
+	assert_false(newint_sample(s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
 	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);
 	advance(0, 1, 1);
 	advance(1, 5000, 5000);
-	assert_true(hpcc_newint_sample(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
+	assert_true(newint_sample(s, 2, 31001) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.algo.W_q16, r.algo.Wc_q16);
 	assert_in_range(part() * 1000, 400, 480);
 }
@@ -237,7 +243,7 @@ TEST(newint_sample__as_new_ack)
 		assert_int_equal(hpcc_new_ack(&a, &r.params, &s, 1,
 					      a.last_update_seq + (full ? 1 : 0),
 					      a.last_update_seq + (full ? 1 : 0)),
-				 hpcc_newint_sample(&r, &s, 1, now));
+				 newint_sample(&s, 1, now));
 		if (full) {
 			ended = now;
 			queue = s.qlen;
@@ -352,10 +358,10 @@ TEST(newint_due__another_link)
 	two_links();
 	advance(0, 6000, 3000);
 	advance(1, 6000, 5400);
-	assert_true(hpcc_newint_sample(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
+	assert_true(newint_sample(s, 2, 11000) & HPCC_ACK_UPDATE);
 	hpcc_newint_report(&r, 11000);
 	advance(0, 11000, 3000);
-	assert_int_equal(hpcc_newint_sample(&r, s, 1, 22000), 0);
+	assert_int_equal(newint_sample(s, 1, 22000), 0);
 	assert_false(hpcc_newint_due(&r, 22000));
 	assert_true(hpcc_newint_due(&r, 51000));
 }

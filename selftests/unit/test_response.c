@@ -2,6 +2,7 @@
 /* How a sender reacts to a direct response of a switch (hpcc/law/response.h). */
 #define TEST_SETUP begin
 #include "test.h"
+#include <draft.h>
 #include <hpcc/law/response.h>
 
 #define T	10000

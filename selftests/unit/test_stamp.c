@@ -461,7 +461,7 @@ TEST(option__identify)
 
 	make_option(HPCC_OPT_IDENTIFY, 4, 0, 1);
 	assert_int_equal(stamp_as(&port), HPCC_STAMP_WRITTEN);
-	hpcc_identity_decode(p + 4, &id);
+	hpcc_identity_unpack(get_unaligned_be64(p + 4), &id);
 	assert_int_equal(id.hop, 5);
 	assert_int_equal(id.node, 7);
 	assert_int_equal(id.port, 2);

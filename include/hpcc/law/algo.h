@@ -154,13 +154,6 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p, 
 	return hpcc_follow_U(a, p, bits, full);
 }
 
-/* NewAck (draft section 4.2, lines 21-27) for the @n records of an ACK. */
-static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
-			       const struct hpcc_sample *s, u32 n, u32 ack_seq, u32 snd_nxt)
-{
-	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq, snd_nxt);
-}
-
 /* W/T, bytes per second, nearest, at most 65536 bytes per time unit. */
 static inline u64 hpcc_rate_of(const struct hpcc_params *p, u64 W_q16, u64 units_per_s)
 {

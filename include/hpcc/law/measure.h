@@ -246,16 +246,4 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a, const struct hpcc_params
 	return m->bits;
 }
 
-/* MeasureInflight (draft section 4.2, lines 1-10) for @n records of links, in any order. */
-static inline u32 hpcc_measure_inflight(struct hpcc_algo *a, const struct hpcc_params *p,
-					const struct hpcc_sample *s, u32 n)
-{
-	struct hpcc_measure m = {};
-	u32 i;
-
-	for (i = 0; i < n; i++)
-		hpcc_measure_link(a, p, &s[i], &m);
-	return hpcc_measure_end(a, p, &m);
-}
-
 #endif /* _HPCC_LAW_MEASURE_H */

@@ -239,13 +239,6 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 	return bits;
 }
 
-/* NewINT (draft section 6.2) for @n records of a data segment. Returns enum hpcc_ack_bits. */
-static inline u32 hpcc_newint_sample(struct hpcc_newint *r, const struct hpcc_sample *s, u32 n,
-				     u64 now)
-{
-	return hpcc_newint_follow(r, hpcc_measure_inflight(&r->algo, &r->params, s, n), now);
-}
-
 /* Reduce W because of CE, at most once per round trip. @shift: as for hpcc_algo_reduce(). */
 static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
 {

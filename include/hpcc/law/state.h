@@ -43,7 +43,7 @@
 #define HPCC_QUIET_SHIFT	6
 #define HPCC_QUIET_STEPS	32
 
-/* Result of hpcc_new_ack(). */
+/* Results of MeasureInflight and NewAck. */
 enum hpcc_ack_bits {
 	HPCC_ACK_FIRST		= 1U << 0,	/* first telemetry: stored, W unchanged */
 	HPCC_ACK_PATH		= 1U << 1,	/* the tag of a hop changed: baseline replaced */

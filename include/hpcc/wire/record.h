@@ -171,11 +171,6 @@ static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
 	id->bps = (v & HPCC_IDENTITY_MANT_MAX) * hpcc_identity_unit_bps[v >> 22 & 3];
 }
 
-static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
-{
-	hpcc_identity_unpack(get_unaligned_be64(p), id);
-}
-
 /* Make a report record with @N flows, 1 .. HPCC_REPORT_N_MAX. @kind: enum hpcc_report. */
 static inline u64 hpcc_report_pack(u8 kind, u16 N)
 {
