@@ -317,13 +317,7 @@ static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
 	}
 	path->tx_ns += step * util >> HPCC_INT_UTIL_SHIFT;
 	path->ts_ns = now_ns;
-	*r = (struct hpcc_record){
-		.hop = 1,
-		.tag = path->turn,
-		.ts = now_ns >> scale & HPCC_COUNTER_MASK,
-		.tx = path->tx_ns >> scale & HPCC_COUNTER_MASK,
-		.qlen = path->qlen_ns >> scale,
-	};
+	*r = hpcc_record_of(1, path->turn, now_ns, path->tx_ns, path->qlen_ns, scale);
 	return 1;
 }
 

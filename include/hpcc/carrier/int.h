@@ -262,14 +262,10 @@ static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,
 		link->tx_ns = HPCC_INT_TX_BASE;
 	}
 	hpcc_int_add(link, hop);
-	return (struct hpcc_record){
-		.hop = nr,
-		.tag = ~(hpcc_link_tag(hop->node, hop->port) ^ link->turn ^ HPCC_INT_TAG),
-		.ts = hop->ts_ns >> scale & HPCC_COUNTER_MASK,
-		.tx = link->tx_ns >> scale & HPCC_COUNTER_MASK,
-		.qlen = min_t(u64, hpcc_link_time(link->byte_time, hop->qlen_bytes).ns >> scale,
-			      ~0U),
-	};
+	return hpcc_record_of(nr,
+			      ~(hpcc_link_tag(hop->node, hop->port) ^ link->turn ^ HPCC_INT_TAG),
+			      hop->ts_ns, link->tx_ns,
+			      hpcc_link_time(link->byte_time, hop->qlen_bytes).ns, scale);
 }
 
 /* Utilization in an interval of @ns (not 0) in which the link spent @busy_ns on packets: 0 ..

@@ -332,14 +332,9 @@ static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,
 		link->tx_bytes = HPCC_IOAM_TX_BASE;
 	}
 	hpcc_ioam_extend(link, n);
-	return (struct hpcc_record){
-		.hop = hop,
-		.tag = ~(hpcc_link_tag(n->node, n->port) ^ link->turn),
-		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
-		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
-		      HPCC_COUNTER_MASK,
-		.qlen = min_t(u64, hpcc_link_time(link->byte_time, n->qlen_bytes).ns >> scale, ~0U),
-	};
+	return hpcc_record_of(hop, ~(hpcc_link_tag(n->node, n->port) ^ link->turn), link->ts_ns,
+			      mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32),
+			      hpcc_link_time(link->byte_time, n->qlen_bytes).ns, scale);
 }
 
 /* Bytes of a hop-by-hop header with room for @nodes, a multiple of 8. */

@@ -46,6 +46,19 @@ struct hpcc_record {
 	u32	qlen;	/* queue as transmission time */
 };
 
+/* Load record from times in ns; qlen saturates. */
+static inline struct hpcc_record hpcc_record_of(u8 hop, u8 tag, u64 ts_ns, u64 tx_ns, u64 qlen_ns,
+						u8 scale)
+{
+	return (struct hpcc_record){
+		.hop = hop,
+		.tag = tag,
+		.ts = ts_ns >> scale & HPCC_COUNTER_MASK,
+		.tx = tx_ns >> scale & HPCC_COUNTER_MASK,
+		.qlen = min_t(u64, qlen_ns >> scale, ~0U),
+	};
+}
+
 /* Identity record. */
 struct hpcc_identity {
 	u8	hop;	/* 1 .. HPCC_HOPS_MAX; 0 in a free slot */

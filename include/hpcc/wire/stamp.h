@@ -333,14 +333,8 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 		return HPCC_UNSTAMPED_FULL;
 	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
 	if (opt.type != HPCC_OPT_IDENTIFY) {
-		u64 units = s->qlen_ns >> opt.scale;
-		struct hpcc_record r = {
-			.hop = hop,
-			.tag = hpcc_link_tag(s->node, s->port),
-			.ts = s->ts_ns >> opt.scale & HPCC_COUNTER_MASK,
-			.tx = s->tx_ns >> opt.scale & HPCC_COUNTER_MASK,
-			.qlen = min_t(u64, units, ~0U),
-		};
+		struct hpcc_record r = hpcc_record_of(hop, hpcc_link_tag(s->node, s->port),
+						      s->ts_ns, s->tx_ns, s->qlen_ns, opt.scale);
 
 		hpcc_record_encode(p, &r);
 	} else {
