@@ -171,31 +171,26 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 	return sum;
 }
 
-static u32 hpcc_port_backlog(struct hpcc_port *port)
-{
-	struct hpcc_port_cpu *here = this_cpu_ptr(port->cpu);
-	u64 at_ns;
-	u32 sum = hpcc_port_sum(port, &at_ns);
-
-	if (at_ns != here->sum_ns) {
-		here->sum_ns = at_ns;
-		here->sum_backlog_bytes = here->backlog_bytes;
-	}
-	return clamp_t(s64, sum + here->backlog_bytes - here->sum_backlog_bytes, 0, U32_MAX);
-}
-
-/**
- * hpcc_shared_backlog() - bytes that wait for the link, for per-packet decisions
- * @q: a queue of a port of several queues, locked
- * Return: the bytes of a class, or of the port. The latter include packets of this CPU immediately,
+/* Bytes that wait for the link, for per-packet decisions on a locked queue of a port of several
+ * queues: the bytes of a class, or of the port. The latter include packets of this CPU immediately,
  * and packets of other CPUs after HPCC_PORT_SUM_NS, or twice that time while a CPU computes a new
  * sum.
  */
 u32 hpcc_shared_backlog(const struct hpcc_sched *q)
 {
+	struct hpcc_port_cpu *here;
+	u64 at_ns;
+	u32 sum;
+
 	if (q->cfg.class && q->cfg.qlen != HPCC_QLEN_PORT)
 		return q->backlog_bytes;
-	return hpcc_port_backlog(q->shared);
+	here = this_cpu_ptr(q->shared->cpu);
+	sum = hpcc_port_sum(q->shared, &at_ns);
+	if (at_ns != here->sum_ns) {
+		here->sum_ns = at_ns;
+		here->sum_backlog_bytes = here->backlog_bytes;
+	}
+	return clamp_t(s64, sum + here->backlog_bytes - here->sum_backlog_bytes, 0, U32_MAX);
 }
 EXPORT_SYMBOL_GPL(hpcc_shared_backlog);
 

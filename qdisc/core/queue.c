@@ -60,22 +60,12 @@ module_param_cb(memory_max_mb, &hpcc_memory_max_mb_ops, &hpcc_memory_max_mb, 064
 MODULE_PARM_DESC(memory_max_mb,
 		 "MB of memory that the packets of a qdisc may take, 1 .. 65536 (256)");
 
-static u64 hpcc_time_ns(const struct sk_buff *skb)
-{
-	return hpcc_skb_cb(skb)->time_ns;
-}
-
-static const struct sk_buff *hpcc_queue_head(const struct qdisc_skb_head *queue)
-{
-	return queue->head;
-}
-
 /* Whether the device is blocked: it has not fetched a packet that was due hpcc_catch_up_ns ago. */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
-	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
+	const struct sk_buff *skb = q->in_flight.head;
 
-	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
+	return skb && hpcc_skb_cb(skb)->time_ns + hpcc_catch_up_ns < now;
 }
 
 /* Without rate the device fetches packets one by one; with delay packets do not wait for it. */
@@ -83,7 +73,7 @@ static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
 	if (q->cfg.rate)
 		return q->link_free.ns <= now && !hpcc_is_blocked(q, now);
-	return q->cfg.delay_ns || !hpcc_queue_head(&q->in_flight);
+	return q->cfg.delay_ns || !q->in_flight.head;
 }
 
 static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns, u64 now)
@@ -167,7 +157,7 @@ static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 
 static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
-	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
+	struct hpcc_clock start = hpcc_start_time(q, hpcc_skb_cb(skb)->time_ns, now);
 	struct hpcc_clock time = hpcc_start_tx(q, skb, start.ns);
 	u64 due_ns = now;
 
@@ -188,7 +178,7 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
-	while (hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now))
+	while (q->backlog.head && hpcc_may_start(q, now))
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
@@ -197,17 +187,12 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
 
-	while (!hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now)) {
+	while (!q->backlog.head && hpcc_may_start(q, now)) {
 		skb = hpcc_next(q, now);
 		if (!skb)
 			break;
 		hpcc_start(q, skb, now);
 	}
-}
-
-static bool hpcc_is_marking(const struct hpcc_sched *q)
-{
-	return q->cfg.marking != HPCC_MARKING_OFF;
 }
 
 static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q, struct sk_buff *skb)
@@ -216,7 +201,7 @@ static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q, struct sk_b
 		return hpcc_parse(skb, q->cfg.kind);
 	if (q->cfg.stamp)
 		return hpcc_parse_any(skb, &q->cfg);
-	if (hpcc_is_marking(q))
+	if (q->cfg.marking != HPCC_MARKING_OFF)
 		return hpcc_parse(skb, HPCC_WALK_IP_ONLY);
 	/* HPCC_UNSTAMPED_OFF is 0. */
 	return (struct hpcc_headers){};
@@ -225,7 +210,7 @@ static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q, struct sk_b
 static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 		       struct hpcc_headers *headers)
 {
-	if (hpcc_is_marking(q)) {
+	if (q->cfg.marking != HPCC_MARKING_OFF) {
 		fits = hpcc_mark(q, skb, fits, *headers);
 		/* The port parsed the packet only for the marks. */
 		if (!q->cfg.stamp)
@@ -278,7 +263,8 @@ static bool hpcc_must_split(const struct hpcc_sched *q, const struct sk_buff *sk
 {
 	if (!q->cfg.split)
 		return bytes > q->cfg.limit;
-	return q->cfg.rate || hpcc_is_marking(q) || skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
+	return q->cfg.rate || q->cfg.marking != HPCC_MARKING_OFF ||
+	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
 	       hint == HPCC_UNSTAMPED_MALFORMED || hint == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);
 }
@@ -406,12 +392,12 @@ EXPORT_SYMBOL_GPL(hpcc_arrival);
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
+	const struct sk_buff *skb = q->in_flight.head;
 	u64 next_ns = U64_MAX;
 
 	if (skb)
-		next_ns = hpcc_time_ns(skb);
-	if (q->cfg.rate && hpcc_queue_head(&q->backlog))
+		next_ns = hpcc_skb_cb(skb)->time_ns;
+	if (q->cfg.rate && q->backlog.head)
 		next_ns = min(next_ns, hpcc_clock_ceil(q->link_free));
 	else if (hpcc_child_has(q) && q->link_free.ns > q->seen_ns)
 		next_ns = min(next_ns, hpcc_clock_ceil(q->link_free));
@@ -422,7 +408,7 @@ static void hpcc_schedule(struct Qdisc *sch)
 /* Whether a packet goes directly to the device when it starts, without in_flight. */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
-	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->in_flight);
+	return !q->cfg.rate && !q->cfg.delay_ns && !q->in_flight.head;
 }
 
 /* Only a record needs the time, so the clock is not read here. */
@@ -440,9 +426,9 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
-	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
+	const struct sk_buff *skb = q->in_flight.head;
 
-	if (skb && hpcc_time_ns(skb) <= q->seen_ns)
+	if (skb && hpcc_skb_cb(skb)->time_ns <= q->seen_ns)
 		return true;
 	if (!q->arrived)
 		q->seen_ns = ktime_get_ns();
@@ -450,8 +436,8 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 	hpcc_serve(q, q->seen_ns);
 	if (q->child)
 		hpcc_serve_child(q, q->seen_ns);
-	skb = hpcc_queue_head(&q->in_flight);
-	return skb && hpcc_time_ns(skb) <= q->seen_ns;
+	skb = q->in_flight.head;
+	return skb && hpcc_skb_cb(skb)->time_ns <= q->seen_ns;
 }
 
 static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
@@ -460,7 +446,7 @@ static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	if (!hpcc_is_due(q)) {
-		if (hpcc_queue_head(&q->in_flight))
+		if (q->in_flight.head)
 			qdisc_qstats_overlimit(sch);
 		hpcc_schedule(sch);
 		return NULL;
@@ -477,7 +463,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	/* Skip the clock read when the queue is empty. */
-	if (!hpcc_queue_head(&q->backlog) && !hpcc_queue_head(&q->in_flight) && !hpcc_child_has(q))
+	if (!q->backlog.head && !q->in_flight.head && !hpcc_child_has(q))
 		return NULL;
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
 	if (!skb)
@@ -496,7 +482,7 @@ struct sk_buff *hpcc_peek_next(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 
-	if (hpcc_queue_head(&q->backlog) && hpcc_is_direct(q) && skb_queue_empty(&sch->gso_skb))
+	if (q->backlog.head && hpcc_is_direct(q) && skb_queue_empty(&sch->gso_skb))
 		return q->backlog.head;
 	return qdisc_peek_dequeued(sch);
 }
