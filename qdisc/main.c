@@ -223,6 +223,7 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		else if (!hpcc_option_applies(cfg, o))
 			memcpy((u8 *)cfg + o->at, (const u8 *)&hpcc_defaults + o->at, o->size);
 	}
+	/* Only these carriers need the TCP option at arrival. */
 	cfg->walk = cfg->stamp & (HPCC_STAMP_TCP | HPCC_STAMP_CSIG_PUSH) ? cfg->kind :
 									    HPCC_WALK_IP_ONLY;
 }
