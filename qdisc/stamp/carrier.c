@@ -44,11 +44,12 @@ void hpcc_stamp_unregister(const struct hpcc_stamp_ops *ops)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamp_unregister);
 
-static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
+/* Release the modules that hpcc_get_carriers() holds. @stamp: HPCC_STAMP_*, the carriers. */
+void hpcc_put_carriers(u8 stamp)
 {
 	const struct hpcc_stamp_carrier *c;
 
-	for (c = &hpcc_stamp_carriers[1]; c < end; c++)
+	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++)
 		if (stamp & c->stamp_bit)
 			module_put(c->module.owner);
 }
@@ -58,26 +59,22 @@ static void hpcc_put_before(u8 stamp, const struct hpcc_stamp_carrier *end)
  */
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
 {
+	const struct nlattr *attr = tb[TCA_HPCC_STAMP] ?: tb[TCA_HPCC_STRIP];
 	const struct hpcc_stamp_carrier *c;
+	u8 held = 0;
 	int err;
 
 	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS; c++) {
 		if (!(stamp & c->stamp_bit))
 			continue;
-		err = hpcc_module_get(&c->module, tb[TCA_HPCC_STAMP] ?: tb[TCA_HPCC_STRIP],
-				      extack);
-		if (!err)
-			continue;
-		hpcc_put_before(stamp, c);
-		return err;
+		err = hpcc_module_get(&c->module, attr, extack);
+		if (err) {
+			hpcc_put_carriers(held);
+			return err;
+		}
+		held |= c->stamp_bit;
 	}
 	return 0;
-}
-
-/* Release the modules that hpcc_get_carriers() holds. @stamp: HPCC_STAMP_*, the carriers. */
-void hpcc_put_carriers(u8 stamp)
-{
-	hpcc_put_before(stamp, hpcc_stamp_carriers + HPCC_ROWS);
 }
 
 /* Find a packet's headers and its carrier, for a port with any HPCC_STAMP_*. @cfg: configuration of
