@@ -12,34 +12,28 @@
 
 #include "stamp/stamp_ops.h"
 
-/* Offset of the byte after the IP header; extension headers are not supported. */
+/* Offset of IFA after an IP header without extension headers; 0: the packet has no IFA. */
 static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
-{
-	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
-
-	return headers.ip + (headers.version == 4 ? iph->ihl * 4 : sizeof(struct ipv6hdr));
-}
-
-/* Whether IFA follows an IP header, which is readable then. */
-static bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 {
 	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
 	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)iph;
 
 	if (headers.version == 4)
-		return iph->protocol == HPCC_IFA_PROTOCOL && !ip_is_fragment(iph);
-	return headers.version == 6 && ip6h->nexthdr == HPCC_IFA_PROTOCOL;
+		return iph->protocol == HPCC_IFA_PROTOCOL && !ip_is_fragment(iph) ?
+		       headers.ip + iph->ihl * 4 : 0;
+	return headers.version == 6 && ip6h->nexthdr == HPCC_IFA_PROTOCOL ?
+	       headers.ip + sizeof(*ip6h) : 0;
 }
 
 static u32 hpcc_ifa_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 			 struct hpcc_headers *headers)
 {
-	u32 end, at, md, why;
+	u32 at = hpcc_ifa_at(skb, *headers);
+	u32 end, md, why;
 
-	if (!hpcc_is_ifa(skb, *headers))
+	if (!at)
 		return 0;
 	end = headers->ip + hpcc_ip_len(skb, headers->ip);
-	at = hpcc_ifa_at(skb, *headers);
 	if (at > FIELD_MAX(HPCC_HINT_AT))
 		return HPCC_UNSTAMPED_MALFORMED;
 	why = hpcc_hint_need(skb, at + HPCC_IFA_HEAD_LEN, end);
