@@ -143,18 +143,19 @@ static const struct hpcc_config hpcc_defaults = {
 	.missing = "kmin, kmax, pmax, knonect: need marking ldcp"
 
 #define HPCC_NEEDS_INT								\
-	.missing = "int_dscp, int_window: need stamp int, or csig for int_window"
+	.missing = "int_dscp, int_window: need stamp int, strip int (int_dscp) or stamp csig (int_window)"
 
 #define HPCC_NEEDS_CSIG								\
 	.stamp = HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH,			\
-	.missing = "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push"
+	.missing = "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push, or strip csig (csig_tpid)"
 
 /* Options without what they need would have no effect. */
 static const struct hpcc_option {
 	u8 at;			/* member of struct hpcc_config, of the attribute's size */
 	u8 size;
 	u8 needs;		/* another attribute, with a smaller number; 0: none */
-	u8 stamp;		/* the carriers that have the option; 0: any */
+	u8 stamp;		/* stamped carriers that have the option; 0: any */
+	u8 strip;		/* stripped carriers that have the option, too */
 	bool hides_0;		/* 0 means off: it needs nothing, and a dump does not show it */
 	const char *missing;	/* error message: what it needs is missing */
 } hpcc_options[TCA_HPCC_MAX + 1] = {
@@ -182,10 +183,12 @@ static const struct hpcc_option {
 	[TCA_HPCC_EVERY]	= { HPCC_MEMBER(u32, every_ns), .needs = TCA_HPCC_RESPOND,
 				    .missing = "every: needs respond" },
 	[TCA_HPCC_INT_DSCP]	= { HPCC_MEMBER(u8, dscp),
-				    .stamp = HPCC_STAMP_INT, HPCC_NEEDS_INT },
+				    .stamp = HPCC_STAMP_INT, .strip = HPCC_STAMP_INT,
+				    HPCC_NEEDS_INT },
 	[TCA_HPCC_INT_WINDOW]	= { HPCC_MEMBER(u32, util_window_ns),
 				    .stamp = HPCC_STAMP_INT | HPCC_STAMP_CSIG, HPCC_NEEDS_INT },
-	[TCA_HPCC_CSIG_TPID]	= { HPCC_MEMBER(u32, tpid), HPCC_NEEDS_CSIG },
+	[TCA_HPCC_CSIG_TPID]	= { HPCC_MEMBER(u32, tpid), .strip = HPCC_STAMP_CSIG,
+				    HPCC_NEEDS_CSIG },
 	[TCA_HPCC_CSIG_ABW]	= { HPCC_MEMBER(u32, abw_unit), HPCC_NEEDS_CSIG },
 	[TCA_HPCC_CSIG_TIME]	= { HPCC_MEMBER(u32, time_unit_ns), HPCC_NEEDS_CSIG },
 	[TCA_HPCC_CLASS64]	= { HPCC_MEMBER(u64, class), .hides_0 = true },
@@ -205,7 +208,7 @@ static bool hpcc_option_applies(const struct hpcc_config *cfg, const struct hpcc
 {
 	if (o->needs && hpcc_option_is_0(cfg, &hpcc_options[o->needs]))
 		return false;
-	return !o->stamp || cfg->stamp & o->stamp;
+	return !o->stamp || cfg->stamp & o->stamp || cfg->strip & o->strip;
 }
 
 /* An option that no longer applies gets its default, because a dump would not show another value.
@@ -216,11 +219,12 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 	const struct hpcc_option *o;
 	u32 i;
 
+	for (i = 1; i <= TCA_HPCC_MAX; i++)
+		if (tb[i])
+			nla_memcpy((u8 *)cfg + hpcc_options[i].at, tb[i], hpcc_options[i].size);
 	for (i = 1; i <= TCA_HPCC_MAX; i++) {
 		o = &hpcc_options[i];
-		if (tb[i])
-			nla_memcpy((u8 *)cfg + o->at, tb[i], o->size);
-		else if (!hpcc_option_applies(cfg, o))
+		if (!tb[i] && !hpcc_option_applies(cfg, o))
 			memcpy((u8 *)cfg + o->at, (const u8 *)&hpcc_defaults + o->at, o->size);
 	}
 	/* Only these carriers need the TCP option at arrival. */
@@ -323,6 +327,9 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, struct hpcc_conf
 	if (cfg->respond > cfg->limit)
 		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
 				   "respond: has to be at most limit");
+	if (eth_type_vlan(htons(cfg->tpid)) || cfg->tpid == ETH_P_IP || cfg->tpid == ETH_P_IPV6)
+		return hpcc_reject(extack, tb[TCA_HPCC_CSIG_TPID], -EINVAL,
+				   "csig_tpid: is the EtherType of IP or of VLAN tags");
 	if (cfg->class)
 		b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	return hpcc_validate_needs(tb, cfg, extack) ?:
