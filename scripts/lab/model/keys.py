@@ -482,6 +482,8 @@ CLASSES = ("access", "fabric", "core")
 MARKING = ("marking", "kmin", "kmax", "pmax", "knonect")
 OF_ONE_LINK = {key: (KEYS[section][key][0], None) for section, keys in
                (("link", ("rate", "delay", "buffer")), ("qdisc", MARKING)) for key in keys}
+# Only in a section such as [link.s0-s1]: the rate from s1 to s0.
+OF_ONE_LINK["rate_back"] = (units.rate, None)
 
 
 def show_section(known, values):

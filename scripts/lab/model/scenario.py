@@ -212,9 +212,11 @@ class Scenario:
         names = ["access"] if is_host(a) or is_host(b) else ["fabric"]
         if "c" in (a[0], b[0]):
             names.append("core")
+        back = self.links.get(f"{b}-{a}", {})
         return self.link | {key: self.qdisc[key] for key in MARKING} | {
             key: value for name in (*names, f"{a}-{b}", f"{b}-{a}")
-            for key, value in self.links.get(name, {}).items()}
+            for key, value in self.links.get(name, {}).items()} | (
+                {"rate": back["rate_back"]} if "rate_back" in back else {})
 
     def host_delay(self):
         """Delay in ns that a host adds to packets which it sends, and to packets which it receives."""
@@ -643,6 +645,8 @@ def _check_links(scenario):
         twin = "-".join(reversed(name.split("-")))
         if twin != name and twin in scenario.links:
             raise ScenarioError(f"link.{short(name)}: is the same link as link.{short(twin)}")
+        if name in CLASSES and "rate_back" in scenario.links[name]:
+            raise ScenarioError(f"link.{name}.rate_back: has to be in the section of one link, such as [link.s0-h0]")
         if name not in CLASSES and name not in there:
             raise ScenarioError(f"link.{short(name)}: there is no such link; allowed: "
                                 + ", ".join(CLASSES) + ", or two neighbours such as s0-h0")

@@ -177,17 +177,17 @@ class Topology:
 
     # ---- rates and times
 
-    def _access_of(self, host):
-        key = "access", host
+    def _access_of(self, node, peer):
+        key = "access", node, peer
         if key not in self._found:
-            link = self.access(host)
+            link = self.link_of(node, peer)
             self._found[key] = link["rate"], link["delay"]
         return self._found[key]
 
     def _profiles(self, src, dst):
         """The paths from src to dst, each as the (rate, delay) of its links, without duplicates."""
         first, last = self.near[src], self.near[dst]
-        (rate_out, delay_out), (rate_in, delay_in) = self._access_of(src), self._access_of(dst)
+        (rate_out, delay_out), (rate_in, delay_in) = self._access_of(src, first), self._access_of(last, dst)
         key = "profiles", first, last, rate_out, delay_out, rate_in, delay_in
         if key not in self._found:
             ways = [[self.link_of(*hop) for hop in zip(way, way[1:])] for way in self._ways(first, last)]
