@@ -57,6 +57,8 @@ help:
 	@echo '                Documentation/results/house.rst (RST=FILE: to this page)'
 	@echo '  paper         run workloads x loads x congestion controls x seeds; tables and figures in $(OUT)/paper/NAME'
 	@echo '                (CONFIG=GRID.toml; RST=FILE: write the page there; JOBS=N; PROFILE=NAME: Snakemake profile)'
+	@echo '  evaluate      run the tests of BCP 133 for congestion controls; verdicts in $(OUT)/evaluate'
+	@echo '                (NAMES=hpcc,cubic; RST=FILE: also write the table to this page)'
 	@echo '  bench-core    measure HPCC++, and compare the figures with their targets'
 	@echo '  bench-ldcp    measure LDCP, and compare the figures with their targets and with dctcp, cubic and hpcc'
 	@echo '                (RST=FILE: bench-core and bench-ldcp also write their table to this page)'
@@ -100,6 +102,10 @@ paper: deps-paper
 bench-core bench-ldcp bench-lab: deps
 	@scripts/$@
 	$(if $(RST),@scripts/bench-rst $(OUT)/$@/results.json $(RST))
+
+evaluate: deps plugin tools
+	@scripts/hpcc-lab evaluate --cc $(or $(NAMES),hpcc) --out $(OUT)/$@
+	$(if $(RST),@scripts/bench-rst $(OUT)/$@/evaluate.json $(RST))
 
 bench-kernel: deps-bench plugin tools
 	@scripts/$@ $(if $(BEFORE),--before $(BEFORE)) $(PART:%=--only %)
@@ -297,7 +303,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
+.PHONY: all help deps deps-bench deps-paper deps-test demo evaluate paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-cost check-all coverage style figures modules \
 	kernel-ready plugin tools install install-user uninstall \

@@ -7,8 +7,8 @@ A missed limit is not an error: a bench fails only if a run failed.
 
 import argparse
 import concurrent.futures
+import copy
 import json
-import os
 import statistics
 import sys
 import time
@@ -70,6 +70,7 @@ class Case:
     cc: str = None
     figures: list = field(default_factory=list)
     more_seed: int = 0          # added to the seed of the bench
+    data: dict = None           # the scenario itself, in place of a file
 
 
 @dataclass
@@ -180,14 +181,42 @@ def median(value, runs):
     return statistics.median(value(run) for run in runs)
 
 
+class Refused(str):
+    """The message about a scenario that cannot run here."""
+
+
+def load(case, seed):
+    """The scenario of a case."""
+    if case.data is None:
+        return scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc, seed)
+    return scenarios.load_data(copy.deepcopy(case.data), case.title, case.settings, case.cc, seed)
+
+
 def _run_case(kernel, case, seed, progress):
     """Return a Run, or the message of an error."""
     seed += case.more_seed
     try:
-        scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc, seed)
+        scenario = load(case, seed)
+        kernel.check(scenario)
         return runner.execute(kernel, scenario, seed, progress)
-    except (scenarios.ScenarioError, runner.RunError) as err:
+    except scenarios.ScenarioError as err:
+        return Refused(err)
+    except runner.RunError as err:
         return str(err)
+
+
+def run_cases(kernel, cases, seed):
+    """Run cases, one for each CPU at a time. Return a Run, or the message of an error, for each."""
+    progress = runner.Progress()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(kernel.workers) as pool:
+            jobs = [pool.submit(_run_case, kernel, case, seed, runner.Part(progress, case.title)) for case in cases]
+            try:
+                return [job.result() for job in jobs]
+            finally:
+                pool.shutdown(cancel_futures=True)
+    finally:
+        progress.done()
 
 
 class Bench:
@@ -216,12 +245,7 @@ class Bench:
             kernel = runner.Uml(self.args.kernel_version)
         except runner.RunError as err:
             sys.exit(f"{self.name}: {err}")
-        progress = runner.Progress()
-        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            jobs = [pool.submit(_run_case, kernel, case, self.args.seed,
-                                runner.Part(progress, case.title)) for case in cases]
-            self.done |= {case.title: job.result() for case, job in zip(cases, jobs)}
-        progress.done()
+        self.done |= zip((case.title for case in cases), run_cases(kernel, cases, self.args.seed))
         return self.done
 
     def about(self, rows, verdicts):
