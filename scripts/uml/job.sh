@@ -58,7 +58,7 @@ guest_path()
 	echo "$1"
 }
 
-# with_depends FILE...: print each module once, after the modules in its directory that
+# with_depends FILE...: print each module once, after all modules in its directory that
 # it depends on. Its other dependencies are not printed.
 with_depends()
 {
@@ -67,7 +67,7 @@ with_depends()
 	for file; do
 		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
 			[ ! -e "$(dirname "$file")/$name.ko" ] ||
-				echo "$(dirname "$file")/$name.ko"
+				with_depends "$(dirname "$file")/$name.ko"
 		done
 		echo "$file"
 	done | awk '!seen[$0]++'
@@ -102,7 +102,7 @@ job_modprobe()
 		#!/bin/bash
 		name=\${!#}
 		case \$name in
-		hpcc_*|sch_hpcc_*)
+		hpcc_*|sch_hpcc_*|tcp_powertcp)
 			for dir in ${dirs[*]@Q}; do
 				[ ! -e "\$dir/\$name.ko" ] || exec $INSMOD "\$dir/\$name.ko"
 			done

@@ -251,7 +251,7 @@ static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a, const struct 
 		grow(a, hop);
 	was = copy_of(a, L);
 	hpcc_measure_quiet(a, p, hop, tau, &m);
-	bits = hpcc_follow(a, p, hpcc_measure_end(a, p, &m), ack_seq, snd_nxt);
+	bits = hpcc_follow(a, p, hpcc_measure_end(a, p, &m), ack_seq, snd_nxt, hpcc_compute_wind);
 	u_q24 = a->L[hop - 1].u_q24;
 	expect(u_q24 <= p->eta_q24 && u_q24 >= p->eta_q24 / 2);
 	expect(!a->L[hop - 1].valid && a->L[hop - 1].quiet);

@@ -8,7 +8,8 @@ static u32 quiet_ack(u32 hop, u64 tau, u32 ack_seq)
 	struct hpcc_measure m = {};
 
 	hpcc_measure_quiet(&a, &p, hop, tau, &m);
-	return hpcc_follow(&a, &p, hpcc_measure_end(&a, &p, &m), ack_seq, ack_seq + 1000);
+	return hpcc_follow(&a, &p, hpcc_measure_end(&a, &p, &m), ack_seq, ack_seq + 1000,
+			   hpcc_compute_wind);
 }
 
 TEST(measure_quiet__first_is_stored_only)

@@ -23,7 +23,8 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a, const struct hpcc_p
 static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
 			       const struct hpcc_sample *s, u32 n, u32 ack_seq, u32 snd_nxt)
 {
-	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq, snd_nxt);
+	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq, snd_nxt,
+			   hpcc_compute_wind);
 }
 
 #endif /* _TOOLS_DRAFT_H */

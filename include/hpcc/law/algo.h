@@ -104,17 +104,20 @@ static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since
 	return 2 * since >= p->T * (p->max_stage ? 1 : max(2 * settle, 1U));
 }
 
-/* Update W from U, and Wc if a round trip ended (@full). @bits: from MeasureInflight, without
- * HPCC_ACK_NO_SAMPLE. Without a new record of the most loaded link U is unchanged: Wc was already
- * divided by this U and must not be divided by it again.
+/* hpcc_compute_wind(), or that function of another law. */
+typedef u64 hpcc_wind_fn(struct hpcc_algo *a, const struct hpcc_params *p, bool update_wc);
+
+/* Update W from U by @wind, and Wc if a round trip ended (@full). @bits: from MeasureInflight,
+ * without HPCC_ACK_NO_SAMPLE. Without a new record of the most loaded link U is unchanged: Wc was
+ * already divided by this U and must not be divided by it again.
  */
-static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
-				bool full)
+static __always_inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
+					 bool full, hpcc_wind_fn *wind)
 {
 	bool answer = a->resync || a->moved;
 
 	if (answer && (full || !a->per_rtt))
-		a->W_q16 = hpcc_compute_wind(a, p, full);
+		a->W_q16 = wind(a, p, full);
 	if (!full)
 		return bits;
 	hpcc_links_round(a);
@@ -130,13 +133,14 @@ static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p
  * @bits: result of MeasureInflight
  * @ack_seq: the ACK's cumulative acknowledgment, bytes modulo 2^32
  * @snd_nxt: next byte to be sent, modulo 2^32
+ * @wind: ComputeWind
  *
  * Not specified in the draft: the first telemetry is only stored; an ACK that measures no link
  * changes no window; lastUpdateSeq only increases.
  * Return: enum hpcc_ack_bits.
  */
-static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
-			      u32 ack_seq, u32 snd_nxt)
+static __always_inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
+				       u32 ack_seq, u32 snd_nxt, hpcc_wind_fn *wind)
 {
 	bool full;
 
@@ -151,7 +155,7 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p, 
 	full = a->resync || (s32)(ack_seq - a->last_update_seq) > 0;
 	if (full && (a->resync || (s32)(snd_nxt - a->last_update_seq) > 0))
 		a->last_update_seq = snd_nxt;
-	return hpcc_follow_U(a, p, bits, full);
+	return hpcc_follow_U(a, p, bits, full, wind);
 }
 
 /* W/T, bytes per second, nearest, at most 65536 bytes per time unit. */

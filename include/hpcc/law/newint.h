@@ -229,7 +229,7 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 	r->measured = true;
 	full = a->resync || (since > r->params.T + r->queue &&
 			     hpcc_wc_update_allowed(&r->params, since, r->settle));
-	bits = hpcc_follow_U(a, &r->params, bits, full);
+	bits = hpcc_follow_U(a, &r->params, bits, full, hpcc_compute_wind);
 	if (full) {
 		r->last_update = now;
 		r->queue = hpcc_newint_queue(r);

@@ -67,11 +67,24 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 		ack->bits = 0;
 }
 
+/* hpcc_update_fn of hpcc. */
+static inline u32 hpcc_law_update(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 n = hpcc_mailbox_drain(sk, flow, rtt_us, bits);
+
+	if (n)
+		*bits = hpcc_follow(&flow->algo, &flow->params, *bits,
+				    hpcc_round_seq(tp, flow), tp->snd_nxt, hpcc_compute_wind);
+	return n;
+}
+
 static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 ack_seq;
+	u32 rtt_us;
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
@@ -80,15 +93,11 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_update_remote(sk, flow, rs, ack);
 		return;
 	}
-	ack->n = hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tp, rs->rtt_us), &ack->bits);
+	rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
+	ack->n = unlikely(ca->update) ? ca->update(sk, flow, rtt_us, &ack->bits) :
+					hpcc_law_update(sk, flow, rtt_us, &ack->bits);
 	if (!ack->n)
 		return;
-	/* If no data are in flight, the answer to a probe ends a round trip. */
-	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
-	if (!hpcc_wc_update_allowed(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
-				    (u64)NSEC_PER_USEC, flow->settle))
-		ack_seq = flow->algo.last_update_seq;
-	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq, tp->snd_nxt);
 	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
 		hpcc_law_follow_N(flow, tp->tcp_mstamp);
@@ -279,8 +288,13 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
+static void hpcc_init_socket(struct sock *sk)
+{
+	hpcc_begin(sk, &hpcc_law);
+}
+
 struct tcp_congestion_ops hpcc_ops __read_mostly = {
-	.init		= hpcc_begin,
+	.init		= hpcc_init_socket,
 	.release	= hpcc_release,
 	.cong_control	= hpcc_cong_control,
 	.in_ack_event	= hpcc_in_ack_event,

@@ -6,15 +6,29 @@
 #include "common/peek.h"
 #include "flow/flow.h"
 
+/* Process the records in the mailbox, and update W. @bits: set to enum hpcc_ack_bits, if there were
+ * samples. Socket lock. Return: the number of samples.
+ */
+typedef u32 hpcc_update_fn(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
+
+/* A registered congestion control. Only its computation of W differs from hpcc. */
+struct hpcc_law {
+	/* Callbacks with telemetry, without ECN, classic, classic without ECN; [0] is registered */
+	struct tcp_congestion_ops *cc[4];
+	hpcc_update_fn *update;		/* NULL: hpcc, a direct call */
+	u32 other_key;			/* in hpcc_law: key of the law in a module; 0: not loaded */
+};
+
 /* Content of icsk_ca_priv; socket lock. */
 struct hpcc_ca {
 	struct hpcc_flow *flow;	/* flow state; NULL if the connection did not agree */
+	const struct hpcc_law *law;	/* NULL before init() */
+	hpcc_update_fn *update;		/* that of @law */
 };
 
+extern struct hpcc_law hpcc_law;
+
 extern struct tcp_congestion_ops hpcc_ops;
-extern struct tcp_congestion_ops hpcc_classic_ops;
-extern struct tcp_congestion_ops hpcc_no_ecn_ops;
-extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
 
 /* The flow of a socket, under its lock; NULL if the connection did not agree. */
 static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
@@ -24,13 +38,21 @@ static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 	return ca->flow;
 }
 
-/* Whether a full TCP socket runs hpcc, in any of its modes. */
+void hpcc_begin(struct sock *sk, const struct hpcc_law *law);
+void hpcc_release(struct sock *sk);
+
+/* Whether callbacks are those of hpcc, with any law and in any mode. Context: socket lock or RCU
+ * read side: a module that registered callbacks waits for RCU before it is removed.
+ */
+static inline bool hpcc_ops_are_ours(const struct tcp_congestion_ops *ops)
+{
+	return ops->release == hpcc_release;
+}
+
+/* Whether a full TCP socket runs hpcc, with any law and in any mode. Context: as above. */
 static inline bool hpcc_is_ours(const struct sock *sk)
 {
-	const struct tcp_congestion_ops *ops = READ_ONCE(inet_csk(sk)->icsk_ca_ops);
-
-	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
-	       ops == &hpcc_no_ecn_ops || ops == &hpcc_classic_no_ecn_ops;
+	return hpcc_ops_are_ours(READ_ONCE(inet_csk(sk)->icsk_ca_ops));
 }
 
 /* Result of the records of an ACK. */
@@ -49,9 +71,6 @@ enum hpcc_records {
 	HPCC_RECORDS_SILENCE,	/* no usable record arrived, and usable telemetry has stopped */
 };
 
-/* Begin and end of a flow (lifetime.c). */
-void hpcc_begin(struct sock *sk);
-void hpcc_release(struct sock *sk);
 void hpcc_flow_free_parts(struct hpcc_flow *flow);
 
 /* Which congestion response a connection runs (classic.c). */

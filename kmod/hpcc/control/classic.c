@@ -246,7 +246,7 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 }
 
 /* Not registered: hpcc_run() selects it. ECT as in hpcc: a Not-ECT packet gets an immediate ACK. */
-struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
+static struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
 	.set_state	= hpcc_classic_set_state,
@@ -260,8 +260,13 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 };
 
 /* The callbacks without TCP_CONG_NEEDS_ECN. */
-struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
-struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
+static struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
+static struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
+
+struct hpcc_law hpcc_law __read_mostly = {
+	.cc = { &hpcc_ops, &hpcc_no_ecn_ops, &hpcc_classic_ops, &hpcc_classic_no_ecn_ops },
+};
+EXPORT_SYMBOL_GPL(hpcc_law);
 
 /* Create the callbacks for connections without ECN. */
 void __init hpcc_cc_init(void)
@@ -280,9 +285,7 @@ void __init hpcc_cc_init(void)
 void hpcc_run(struct sock *sk, bool classic, bool agreed)
 {
 	bool ecn = agreed && sk->sk_state != TCP_SYN_SENT && tcp_ecn_mode_any(tcp_sk(sk));
-	const struct tcp_congestion_ops *ops = ecn ? &hpcc_ops : &hpcc_no_ecn_ops;
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
 
-	if (classic)
-		ops = ecn ? &hpcc_classic_ops : &hpcc_classic_no_ecn_ops;
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ca->law->cc[2 * classic + !ecn]);
 }

@@ -61,6 +61,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	const struct hpcc_receiver_ops *receiver = hpcc_receiver_of(flow);
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
 
 	hpcc_loss_begin(tcp_sk(sk), flow);
 	hpcc_law_begin(sk, flow);
@@ -70,7 +71,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 		hpcc_law_slow(sk, flow);
 	else
 		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
-	if (receiver)
+	if (receiver && !ca->update)
 		receiver->begin(sk, flow);
 	if (prior_hold > 1)
 		hpcc_begin_classic(sk, flow, prior_hold - 1);
@@ -84,11 +85,11 @@ static noinline void __cold hpcc_begin_without(struct sock *sk, enum hpcc_counte
 	hpcc_count(sock_net(sk), why);
 }
 
-/* A socket begins to run hpcc. If both ends agreed, start with W = W_init (draft section 5), else
- * run classic. Until the module is set up (main.c), run classic without a flow; the note stays for
- * a later setsockopt().
+/* A socket begins to run hpcc with a law. If both ends agreed, start with W = W_init (draft section
+ * 5), else run classic. Until the module is set up (main.c), run classic without a flow; the note
+ * stays for a later setsockopt().
  */
-void __cold hpcc_begin(struct sock *sk)
+void __cold hpcc_begin(struct sock *sk, const struct hpcc_law *law)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_peer_policy policy;
@@ -97,6 +98,8 @@ void __cold hpcc_begin(struct sock *sk)
 	struct hpcc_flow *flow;
 
 	ca->flow = NULL;
+	ca->law = law;
+	ca->update = law->update;
 	if (unlikely(!hpcc_is_up())) {
 		hpcc_run(sk, true, false);
 		return;
@@ -116,8 +119,9 @@ void __cold hpcc_begin(struct sock *sk)
 	if (!note.prior_hold && !(policy.where && hpcc_receiver_is_loaded()))
 		note.caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_make(sk, note, &why);
-	/* Only receiver mode can stop a peer that still computes W. */
-	if (flow && note.prior_hold && note.caps & HPCC_CAP_WINDOW && !flow->rx_window_agreed) {
+	/* Only receiver mode can stop a peer that still computes W, and it has hpcc's law only. */
+	if (flow && note.prior_hold && note.caps & HPCC_CAP_WINDOW &&
+	    !(flow->rx_window_agreed && !law->update)) {
 		hpcc_flow_destroy(flow);
 		flow = NULL;
 		why = HPCC_C_NOT_AGREED;
@@ -132,6 +136,7 @@ void __cold hpcc_begin(struct sock *sk)
 	ca->flow = flow;
 	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
+EXPORT_SYMBOL_GPL(hpcc_begin);
 
 /* A socket leaves hpcc, or ends; save a note for hpcc_begin(). */
 void __cold hpcc_release(struct sock *sk)
@@ -141,7 +146,8 @@ void __cold hpcc_release(struct sock *sk)
 	struct hpcc_flow *flow = ca->flow;
 
 	/* The socket may connect again: its SYN must then request ECN. */
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+	if (ca->law)
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ca->law->cc[0]);
 	if (!flow)
 		return;
 	ca->flow = NULL;
@@ -158,7 +164,7 @@ void __cold hpcc_release(struct sock *sk)
 			.prior_hold = 1 + hpcc_fallback_hold(&flow->fallback,
 							     hpcc_lost(tcp_sk(sk), flow)),
 			.other = flow->kind == HPCC_OPT_KIND_OTHER,
-			.caps = flow->caps,
+			.caps = ca->update ? flow->caps & ~HPCC_CAP_WINDOW : flow->caps,
 		});
 	hpcc_flow_destroy(flow);
 }

@@ -90,12 +90,12 @@ static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
 bool __cold hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
 	if (route_key != TCP_CA_UNSPEC)
-		return route_key == hpcc_ops.key;
+		return route_key == hpcc_ops.key || route_key == READ_ONCE(hpcc_law.other_key);
 	if (!listener)
 		return false;
 	if (hpcc_ca_chosen(listener))
 		return hpcc_is_ours(listener);
-	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) == &hpcc_ops;
+	return hpcc_ops_are_ours(rcu_dereference(sock_net(listener)->ipv4.tcp_congestion_control));
 }
 
 /* Whether a SYN at LOCAL_IN may begin a connection with hpcc. @th: TCP header of the packet.

@@ -244,6 +244,7 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 		*bits = hpcc_measure_end(&flow->algo, &flow->params, &in.measure);
 	return n;
 }
+EXPORT_SYMBOL_GPL(hpcc_mailbox_drain);
 
 /* Store a hop's record, unless the mailbox has a newer record: ACKs may be reordered. */
 static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
