@@ -92,6 +92,7 @@ static const struct field flow_fields[HPCC_A_FLOW_MAX + 1] = {
 	[HPCC_A_FLOW_W_MIN] = { offsetof(struct flow, W_min), NUMBER64 },
 	[HPCC_A_FLOW_MAX_STAGE] = { offsetof(struct flow, max_stage), NUMBER32 },
 	[HPCC_A_FLOW_MUTED] = { offsetof(struct flow, muted), FLAG },
+	[HPCC_A_FLOW_POWERTCP] = { offsetof(struct flow, powertcp), FLAG },
 };
 
 static void field_take(const struct field *fields, uint16_t max, const struct nlattr *attr,

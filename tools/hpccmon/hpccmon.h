@@ -73,6 +73,7 @@ struct flow {
 	uint32_t	ts_back;		/* ignored records: ts did not increase */
 	uint32_t	tx_excess;		/* ignored records: tx grew faster than ts */
 	bool		is_signed;		/* both ends sign feedback */
+	bool		powertcp;		/* PowerTCP computes W */
 	uint32_t	untagged;		/* ignored feedback: no tag */
 	uint32_t	wrong_tag;		/* ignored feedback: wrong tag */
 	uint32_t	replayed;		/* ignored feedback: not newer */

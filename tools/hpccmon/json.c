@@ -101,6 +101,7 @@ struct json_object *flow_json(const struct flow *flow)
 	put_flag(object, "probes", flow->probes);
 	put_flag(object, "muted", flow->muted);
 	put_flag(object, "signed", flow->is_signed);
+	put_flag(object, "powertcp", flow->powertcp);
 	put_flag(object, "busy", flow->busy);
 	put_number(object, "received", flow->received);
 	put_number(object, "malformed", flow->malformed);

@@ -53,6 +53,8 @@ static void show_how(const struct flow *flow)
 	else
 		printf("a request in each segment");
 	printf(", by %s", flow->probes ? "probes" : "data");
+	if (flow->powertcp)
+		printf("; PowerTCP");
 	if (flow->is_signed)
 		printf("; signed");
 	if (flow->N)

@@ -98,6 +98,7 @@ enum {
 	HPCC_A_FLOW_UNSIGNED,	/* u32, ignored feedback: no tag */
 	HPCC_A_FLOW_WRONG_TAG,	/* u32, ignored feedback: wrong tag */
 	HPCC_A_FLOW_REPLAYED,	/* u32, ignored feedback: not newer */
+	HPCC_A_FLOW_POWERTCP,	/* flag: PowerTCP computes W, not HPCC++ */
 	__HPCC_A_FLOW_MAX,
 };
 

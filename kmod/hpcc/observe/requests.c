@@ -13,6 +13,7 @@
 #include <linux/module.h>
 
 #include "control/agreement.h"
+#include "control/cc.h"
 #include "observe/netlink.h"
 #include "telemetry/identify.h"
 
@@ -29,7 +30,7 @@ struct hpcc_nl_reply {
 	bool names;		/* the sender may read the names of links */
 };
 
-static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
+static int hpcc_put_config(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow)
 {
 	u32 N = hpcc_peek(flow->census.N_reported);
 
@@ -39,6 +40,8 @@ static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
 	       (READ_ONCE(flow->rx_window_active) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
 	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
 	       (flow->caps & HPCC_CAP_SIGNED ? nla_put_flag(skb, HPCC_A_FLOW_SIGNED) : 0) ?:
+	       (READ_ONCE(inet_csk(sk)->icsk_ca_ops)->owner != hpcc_law.cc[0]->owner ?
+		nla_put_flag(skb, HPCC_A_FLOW_POWERTCP) : 0) ?:
 	       (READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ?
 		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
 }
@@ -129,7 +132,7 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 		return -EMSGSIZE;
 	err = hpcc_nl_put_tuple(skb, sk) ?:
 	      hpcc_nl_put_mode(skb, flow) ?:
-	      hpcc_put_config(skb, flow) ?:
+	      hpcc_put_config(skb, sk, flow) ?:
 	      hpcc_put_telemetry(skb, flow) ?:
 	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
 	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
