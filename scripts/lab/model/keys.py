@@ -11,7 +11,7 @@ import re
 
 from . import units
 
-CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
+CC_NAMES = ("hpcc", "powertcp", "ldcp", "cubic", "dctcp", "bbr", "reno")
 KINDS = ("star", "chain", "dumbbell", "leaf-spine", "fat-tree")
 HOSTS_MAX = 600
 SWITCHES_MAX = 120

@@ -699,7 +699,7 @@ def _check_impair(impair, link, queue, where):
 
 def _check_base_rtt(scenario):
     """Refuse a base RTT that hpcc or ldcp would refuse as base_rtt_ns; other congestion controls do not use it."""
-    if scenario.cc["base_rtt"] != "auto" or not {"hpcc", "ldcp"} & set(scenario.cc_names()):
+    if scenario.cc["base_rtt"] != "auto" or not {"hpcc", "powertcp", "ldcp"} & set(scenario.cc_names()):
         return
     shape = Topology(scenario)
     for src, dst in scenario.pairs():

@@ -75,7 +75,7 @@ class Sysctls:
             values["net/ipv4/tcp_congestion_control"] = self.scenario.cc["name"]
         for cc in dict.fromkeys([self.scenario.cc["name"], *self.names]):
             values |= {key.replace(".", "/"): value for key, value in self.scenario.parameters(cc, True).items()}
-        if "hpcc" in self.names:
+        if {"hpcc", "powertcp"} & set(self.names):
             values |= self._hpcc_sysctls(node)
         if "ldcp" in self.names:
             values |= self._ldcp_sysctls(node)
