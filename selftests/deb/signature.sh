@@ -81,14 +81,14 @@ test_known_key()
 	done
 	nothing_loaded
 	defer sysctl -qw net.ipv4.tcp_congestion_control=cubic
-	for name in hpcc ldcp; do
+	for name in hpcc powertcp ldcp; do
 		sysctl -qw "net.ipv4.tcp_congestion_control=$name"
 	done
 	ip link set lo up
 	tc qdisc add dev lo root hpcc rate 1gbit
 	tc qdisc del dev lo root
 	sysctl -qw net.ipv4.tcp_congestion_control=cubic
-	modprobe -r sch_hpcc tcp_ldcp tcp_hpcc
+	modprobe -r sch_hpcc tcp_ldcp tcp_powertcp tcp_hpcc
 	nothing_loaded
 }
 

@@ -126,7 +126,7 @@ def goodput_mbps(client, server, nbytes, each=None):
     return nbytes * 8 / (time.monotonic() - start) / 1e6
 
 
-def send_for(seconds, *flows):
+def send_for(seconds, *flows, step=0.002):
     """Send on connections for some seconds. Return the bytes that arrived on each."""
     end = time.monotonic() + seconds
     arrived = [0] * len(flows)
@@ -139,5 +139,5 @@ def send_for(seconds, *flows):
                 client.send(bytes(1 << 20))
             with contextlib.suppress(BlockingIOError):
                 arrived[number] += len(server.recv(1 << 20))
-        time.sleep(0.002)
+        time.sleep(step)
     return arrived

@@ -91,7 +91,7 @@ test_listener()
 	listen hpcc bound
 	busywait 10 eval "ip netns exec a ss -Htln | grep -q 5001"
 	in_use tcp_hpcc "$before"
-	ip netns exec a ss -tain | grep -B1 -E '\b(hpcc|ldcp)' | grep -q 127.0.0.1:5001 ||
+	ip netns exec a ss -tain | grep -B1 -E '\b(hpcc|ldcp|power)' | grep -q 127.0.0.1:5001 ||
 		fail "ss does not show it"
 	kill $!
 	unused tcp_hpcc "$before"

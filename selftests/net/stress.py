@@ -21,8 +21,8 @@ from lib.tcp import pattern, set_cc, transfer
 SCALE = int(os.environ.get("HPCC_STRESS") or 1)
 ROUNDS = int(os.environ.get("HPCC_STRESS_ROUNDS") or 0)
 PORT = "hpcc rate 1gbit delay 20us marking ldcp"
-NAMES = ("hpcc", "ldcp", "cubic", "reno")
-MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
+NAMES = ("hpcc", "powertcp", "ldcp", "cubic", "reno")
+MODULES = ("tcp_hpcc", "tcp_powertcp", "tcp_ldcp", "sch_hpcc")
 # Changes to a port that are allowed while packets are queued.
 CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb", "nostamp", "stamp",
            "stamp above 2kb", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us", "limit 200kb", "limit 1mb",
@@ -223,7 +223,7 @@ def test_reloads():
             ns.tc(f"qdisc replace dev eth0 root {qdisc}")
 
     steps = (lambda: choose(NAMES), lambda: choose(("cubic", "reno")), lambda: plug("pfifo"),
-             lambda: expect("unload", [unload(pair.c, name=module) for module in reversed(MODULES)], [True] * 3),
+             lambda: expect("unload", [unload(pair.c, name=module) for module in reversed(MODULES)], [True] * len(MODULES)),
              lambda: [load(pair.c, module) for module in MODULES], lambda: plug(PORT))
 
     def at_once(nr):
@@ -244,4 +244,4 @@ def test_reloads():
     expect_no_growth(at_once if ROUNDS or virtual_time() else in_turn, 2, rounds(5))
 
 
-main(modules=["sch_hpcc", "tcp_ldcp"])
+main(modules=["sch_hpcc", "tcp_powertcp", "tcp_ldcp"])
