@@ -11,7 +11,7 @@ from pathlib import Path
 from ..model import files
 from ..model.keys import CC_NAME, ScenarioError, is_source
 
-OURS = ("hpcc", "ldcp")
+OURS = ("hpcc", "powertcp", "ldcp")
 # Directory of the kernel's modules of a kind, the call that registers one, what every kernel has, and its name.
 KINDS = {"tcp": ("ipv4", "tcp_register_congestion_control(", ("reno",), "congestion control"),
          "sch": ("sched", "register_qdisc(", ("pfifo", "bfifo"), "queue discipline")}
