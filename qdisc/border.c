@@ -23,10 +23,13 @@ struct hpcc_border {
 	siphash_key_t		key;
 	u64			start_ns;	/* secret start of the clock */
 	struct hpcc_border_link	links[HPCC_BORDER_SETS][HPCC_BORDER_WAYS];
+	u8			turn[HPCC_BORDER_SETS];	/* number of replaced links */
 };
 
-/* Replace a load record. A new link replaces the oldest one of its set. Its tag is the same for all
- * scales, so a sender that changes its scale does not detect another path. @host: hash of the source.
+/* Replace a load record. A new link replaces the oldest one of its set. The tag is the same for all
+ * scales, so a sender that changes its scale does not detect another path. After a replacement in
+ * the set new links have other tags: their tx cannot be compared with tx before the replacement.
+ * @host: hash of the source.
  */
 static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt *opt, u64 host,
 			     u64 now_ns)
@@ -34,28 +37,34 @@ static void hpcc_border_load(struct hpcc_sched *q, u8 *p, const struct hpcc_opt 
 	struct hpcc_border *b = q->part[HPCC_PART_BORDER];
 	struct hpcc_border_link *set, *l, *oldest;
 	u64 key, now = (now_ns + b->start_ns) >> opt->scale;
-	u32 random = get_random_u32();
+	bool twin = false;
 	struct hpcc_record r;
-	u8 tag;
+	u32 at, random;
+	u8 type, tag;
 
+	BUILD_BUG_ON(HPCC_SCALE_MAX > 31);
 	hpcc_record_decode(p, &r);
-	key = siphash_3u64(host, get_unaligned_be16(p) >> 4, opt->type, &b->key);
-	tag = key >> 56;
-	key += opt->scale;
-	set = b->links[key % HPCC_BORDER_SETS];
+	/* The receiver echoes both types alike. */
+	type = opt->type == HPCC_OPT_ANSWERED ? HPCC_OPT_FORWARD : opt->type;
+	key = siphash_3u64(host, get_unaligned_be16(p) >> 4, type, &b->key) & ~31ULL;
+	at = (key >> 5) % HPCC_BORDER_SETS;
+	tag = (key >> 56) + b->turn[at];
+	key |= opt->scale;
+	set = b->links[at];
 	oldest = set;
 	for (l = set; l < set + HPCC_BORDER_WAYS; l++) {
 		if (l->key == key && hpcc_border_fits(l, &r, max(now, l->from)))
 			break;
-		if (l->key == key)
-			tag = random;
+		twin |= l->key == key;
 		if (l->seen_ns < oldest->seen_ns)
 			oldest = l;
 	}
 	if (l == set + HPCC_BORDER_WAYS) {
 		l = oldest;
+		random = get_random_u32();
+		b->turn[at] += !!l->key;
 		l->key = key;
-		hpcc_border_begin(l, &r, now, random, tag, q->cfg.quantize);
+		hpcc_border_begin(l, &r, now, random, twin ? random : tag, q->cfg.quantize);
 	}
 	l->seen_ns = now_ns;
 	hpcc_border_update(l, &r, max(now, l->from), q->cfg.quantize);

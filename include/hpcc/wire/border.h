@@ -7,7 +7,7 @@
  *	ts	the border's clock, which advances by windows of T/4 or more
  *	tx	grows by min(u', 1) * time, from a random value
  *	qlen	max(u' - 1, 0) * T
- *	tag	random, the same for all scales
+ *	tag	random, the same for all scales until a link of the set is replaced
  *
  * The scale S of an option shows T: it is 4096 .. 8191 units of 2^S ns. If u' is above 1, the
  * sender computes 1 + qlen/T.
@@ -33,7 +33,7 @@ struct hpcc_border_link {
 	u8	tag;		/* of the virtual link */
 };
 
-/* Begin with a link's first record, which a sender cannot compare either. */
+/* Begin with a link's first record. Its @tag tells the sender not to compare it with an older one. */
 static inline void hpcc_border_begin(struct hpcc_border_link *l, const struct hpcc_record *r,
 				     u64 now, u32 random, u8 tag, u32 steps)
 {
