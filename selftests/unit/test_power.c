@@ -36,9 +36,9 @@ static void check_ack(struct hpcc_algo *a, const struct hpcc_params *p, const ch
 	u32 number, next, quiet = 0, n = 0;
 	struct hpcc_sample s[2];
 
-	assert_int_equal(sscanf(line, "%u %u %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu",
-				&number, &next, &now_us, &r[0][0], &r[0][1], &r[0][2],
-				&r[1][0], &r[1][1], &r[1][2], &U, &W, &Wc), 12);
+	assert_true(sscanf(line, "%u %u %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu",
+			   &number, &next, &now_us, &r[0][0], &r[0][1], &r[0][2],
+			   &r[1][0], &r[1][1], &r[1][2], &U, &W, &Wc) == 12);
 	for (u32 i = 0; i < 2; i++) {
 		if (r[i][0] > 1)
 			s[n++] = (struct hpcc_sample){ i + 1, 7, r[i][0], r[i][1], r[i][2] };
