@@ -22,7 +22,7 @@ static const u32 hpcc_mbps_fallback = SPEED_10000;
 static const u32 hpcc_gso_headers = 160;
 
 #define HPCC_RANGE(type, least, most)						\
-	NLA_POLICY_FULL_RANGE(type, &((struct netlink_range_validation){	\
+	NLA_POLICY_FULL_RANGE(type, &((const struct netlink_range_validation){	\
 		.min = least, .max = most }))
 
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {

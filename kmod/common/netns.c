@@ -161,7 +161,7 @@ void hpcc_netns_pre_exit(struct net *net, const struct hpcc_netns_desc *desc)
 }
 EXPORT_SYMBOL_GPL(hpcc_netns_pre_exit);
 
-/* Remove the files. */
+/* Remove the files, after hpcc_netns_pre_exit(). May sleep. */
 void hpcc_netns_exit(struct net *net, const struct hpcc_netns_desc *desc)
 {
 	remove_proc_entry(desc->name, net->proc_net);
@@ -169,7 +169,9 @@ void hpcc_netns_exit(struct net *net, const struct hpcc_netns_desc *desc)
 }
 EXPORT_SYMBOL_GPL(hpcc_netns_exit);
 
-/* Remove the counters, with an RCU grace period between the two steps. */
+/* Remove the counters, after hpcc_netns_exit(), with an RCU grace period between the two steps. May
+ * sleep.
+ */
 void hpcc_netns_exit_batch(struct list_head *nets, const struct hpcc_netns_desc *desc)
 {
 	struct hpcc_netns *ns;

@@ -33,7 +33,7 @@ struct hpcc_netns {
 	struct ctl_table_header *header;
 };
 
-/* What a module has in each namespace. */
+/* What a module has in each namespace. Constant; at most HPCC_COUNTERS_MAX names of counters. */
 struct hpcc_netns_desc {
 	const char *name;			/* of the file with its counters in /proc/net */
 	const char *path;			/* directory of its parameters below /proc/sys */

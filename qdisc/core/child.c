@@ -91,8 +91,8 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
 	return !hpcc_child_has(q) || q->child_refused;
 }
 
-/* Pass an arriving packet to the child. @now: current time, or 0 if the port is not timed. @bytes:
- * length of the packet on the link.
+/* Pass an arriving packet to the child of a port that has one. @now: current time, or 0 if the port
+ * is not timed. @bytes: length of the packet on the link.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free)

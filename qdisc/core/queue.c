@@ -366,10 +366,10 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_fre
 }
 EXPORT_SYMBOL_GPL(hpcc_enqueue);
 
-/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. If the packet has a TCP option,
- * waiting packets whose start is in the past start first, so that they are not in the queue that
- * the packet meets. The option of a packet with another carrier counts if it has slots: then the
- * packet has data, and their sequence number.
+/* Parse a packet before hpcc_enqueue(), for sch_hpcc_respond. @q: the port, locked. If the packet
+ * has a TCP option, waiting packets whose start is in the past start first, so that they are not in
+ * the queue that the packet meets. The option of a packet with another carrier counts if it has
+ * slots: then the packet has data, and their sequence number.
  */
 struct hpcc_headers hpcc_arrival(struct hpcc_sched *q, struct sk_buff *skb)
 {

@@ -296,9 +296,9 @@ struct hpcc_module {
 };
 
 /* Functions of a part's module. create() runs under RTNL and returns the part's state; NULL: no
- * memory. destroy() runs after the last packet and may sleep. enqueue() is Qdisc_ops::enqueue of a
- * port that responds, and dequeue() is Qdisc_ops::dequeue of a border. recount() copies counters of
- * the responder of a locked port.
+ * memory. destroy() runs after the last packet that uses the part, and may sleep. enqueue() is
+ * Qdisc_ops::enqueue of a port that responds, and dequeue() is Qdisc_ops::dequeue of a border.
+ * recount() copies counters of the responder of a locked port.
  *
  * The others are for a class, under the qdisc's lock. commit() follows a change of cfg or b. sent()
  * adds a packet that starts at @now and that the link sends for @time. load() returns the load as

@@ -106,9 +106,9 @@ static noinline int hpcc_write_carrier(struct hpcc_sched *q, struct sk_buff *skb
 	return q->cfg.stamp & c->stamp_bit ? c->ops->write(q, skb, ts_ns) : HPCC_UNSTAMPED_OFF;
 }
 
-/* Write telemetry on a packet, whose hint has HPCC_HINT_FOUND, and count the result. Neither the
- * backlog of the port nor its time spent includes the packet. @ts_ns: departure time of its first
- * bit.
+/* Write telemetry on a packet of a port with stamp, and count the result. The packet's hint has
+ * HPCC_HINT_FOUND. Neither the backlog of the port nor its time spent includes the packet. @ts_ns:
+ * departure time of its first bit.
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {

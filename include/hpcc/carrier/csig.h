@@ -177,8 +177,8 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 	}
 }
 
-/* Replace the value of a tag at @p if the port is more congested. The first port that supports the
- * type always writes: the tag's locator is still 0.
+/* Replace the value of a tag, HPCC_CSIG_LEN bytes at @p, if the port is more congested. The first
+ * port that supports the type always writes: the tag's locator is still 0.
  * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET: the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION: the
  * port does not support the type.
  */

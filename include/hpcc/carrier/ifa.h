@@ -120,7 +120,8 @@ static inline u32 hpcc_ifa_md(const u8 *p)
 }
 
 /* Read both headers of IFA after an IP header. @have: readable bytes at @p, up to the end of the
- * metadata header, or @len if that is less. @len: bytes from @p to the end of the packet.
+ * metadata header, or @len if that is less. @len: bytes from @p to the end of the packet,
+ * at least @have.
  * Return: length from @p to the end of the stack; -ENOENT: the header is not supported; -EINVAL:
  * the lengths are inconsistent.
  */

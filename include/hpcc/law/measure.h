@@ -165,8 +165,8 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a, const struct hpcc
 	m->fresh |= 1U << at;
 }
 
-/* Process a link's record (draft section 4.2, lines 3-8). @m: all 0 before the first record of an
- * ACK.
+/* Process the record of a hop, 1 .. @a->nr (draft section 4.2, lines 3-8). @m: all 0 before the
+ * first record of an ACK.
  * Return: 0 if u' was measured; otherwise the reason why not, one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_params *p,

@@ -85,6 +85,7 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
 /* Set W to the value that the receiver computed, bytes, Q16. @word: the last response; 0: there was
  * none. While the data that triggered a response are in flight, W does not grow: the receiver may
  * not have their records yet. If W falls, later responses to data in flight are ignored.
+ * @snd_una, @snd_nxt: of the connection.
  */
 static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word, u32 snd_una,
 					     u32 snd_nxt)

@@ -33,7 +33,7 @@ struct hpcc_border_link {
 	u8	tag;		/* of the virtual link */
 };
 
-/* Begin with a link's first record. Its @tag tells the sender not to compare it with an older one. */
+/* Begin with a link's first record. @tag tells the sender not to compare it with an older one. */
 static inline void hpcc_border_begin(struct hpcc_border_link *l, const struct hpcc_record *r,
 				     u64 now, u32 random, u8 tag, u32 steps)
 {

@@ -268,7 +268,7 @@ struct hpcc_law hpcc_law __read_mostly = {
 };
 EXPORT_SYMBOL_GPL(hpcc_law);
 
-/* Create the callbacks for connections without ECN. */
+/* Create the callbacks for connections without ECN: copies, so set hpcc_ops.get_info before. */
 void __init hpcc_cc_init(void)
 {
 	hpcc_no_ecn_ops = hpcc_ops;

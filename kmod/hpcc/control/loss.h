@@ -30,7 +30,7 @@ static inline void hpcc_loss_begin(const struct tcp_sock *tp, struct hpcc_flow *
 	flow->loss.classic_cwnd = ~0U;
 }
 
-/* If the return to telemetry fails, classic's window is at most @cwnd. */
+/* If the return to telemetry fails, classic's window is at most @cwnd; ~0: no limit. */
 static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 {
 	flow->loss.classic_cwnd = cwnd;

@@ -90,7 +90,7 @@ int hpcc_flow_init(void (*free_parts)(struct hpcc_flow *flow))
 /* Free the hash table and the cache, when no socket has a flow. */
 void hpcc_flow_exit(void)
 {
-	/* Wait for hpcc_flow_free() of the last flows. */
+	/* Wait for hpcc_flow_free() of the last flows, and for hpcc_table_free(). */
 	rcu_barrier();
 	rhashtable_destroy(&hpcc_flows);
 	kmem_cache_destroy(hpcc_flow_cache);
