@@ -19,8 +19,8 @@ LINK = {"rate": "100Gbit", "delay": "2us", "mtu": 9000}
 WIRE_NS, PACKET_NS, DELAY_NS = (10**6 + 112 * 90) * 8 // 100, 9038 * 8 // 100, 4000
 
 
-def made(hosts=4, shape="star", **given):
-    return scenario.build({"topology": {"kind": shape, "hosts": hosts}, "link": LINK,
+def made(hosts=4, shape="star", rate=LINK["rate"], **given):
+    return scenario.build({"topology": {"kind": shape, "hosts": hosts}, "link": LINK | {"rate": rate},
                            "collective": [GIVEN | given]}, "test")
 
 
@@ -72,6 +72,9 @@ class Model(unittest.TestCase):
                                {"kind": "all-to-all", "hosts": 8, "ranks": "h0..h7", "bytes": "8MB",
                                 "shape": "dumbbell"})):
             self.assertAlmostEqual(bound_ns(**given), wanted, delta=2000, msg=given)
+        # 64 chunks of 1 B: packets of 91 B over two links and 6 levels, up and down. The other 63 B follow the first.
+        self.assertEqual(bound_ns(kind="all-reduce-tree", hosts=64, ranks="h0..h63", bytes=64, rate="1Gbit"),
+                         12 * (2 * 91 * 8 + DELAY_NS) + 63 * 8)
 
 
 class Guest(unittests.SharedCase):

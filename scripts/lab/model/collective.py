@@ -80,12 +80,12 @@ class Collective:
     def bound_ns(self, topology):
         """A lower bound of the time of a step: the longer of the longest chain of messages that wait for each
         other, each with the time that it needs on idle links, and of the time of the busiest link, with the
-        shortest times of messages before and after. Packets are those of Topology.alone_ns().
+        shortest times of messages before and after. Packets are those of Topology.alone_ns(), and messages of an
+        edge that are ready at the same time share them.
         """
         edges = self.edges
         alone = [topology.alone_ns(edge.src, edge.dst, edge.bytes) for edge in edges]
-        bits = [topology.wire_bits(edge.bytes) for edge in edges]
-        begin, end = self._schedule(topology, alone, bits)
+        begin, end = self._schedule(topology, alone)
         after = [0] * len(edges)        # shortest time from the last message of an edge to the end of the step
         for i, edge in reversed(list(enumerate(edges))):
             for p in () if edge.free else edge.after:
@@ -95,7 +95,8 @@ class Collective:
             for hop in topology.only_hops(edge.src, edge.dst):
                 users.setdefault(hop, []).append(i)
         busy = (min(begin[i] for i in found) + min(after[i] for i in found)
-                + self._passed(topology, hop, found, sum(bits[i] * edges[i].count for i in found))
+                + self._passed(topology, hop, found, sum(
+                    topology.wire_bits(edges[i].bytes * edges[i].count) for i in found))
                 for hop, found in users.items())
         return max(max(end), *busy)
 
@@ -105,12 +106,12 @@ class Collective:
         pairs = {(self.edges[i].src, self.edges[i].dst) for i in users}
         return min(topology.alone_ns(*pair, 1) for pair in pairs) + (bits - one) * 10**9 // rate
 
-    def _schedule(self, topology, alone, bits):
+    def _schedule(self, topology, alone):
         """The earliest times at which each edge begins its first message and ends its last one. If a rank waits for
         several others, all their messages pass its link.
         """
         edges, begin, ends = self.edges, [], [[] for _ in self.edges]
-        wire = [bits[i] * 10**9 // topology.rate(edge.src, edge.dst) for i, edge in enumerate(edges)]
+        wire = [8 * edge.bytes * 10**9 // topology.rate(edge.src, edge.dst) for edge in edges]
         gathers = {}
         for i, edge in enumerate(edges):
             if edge.after:
@@ -125,7 +126,8 @@ class Collective:
                         ready[key] = max(ends[p][waits] for p in key)
                         if len(key) > 1:
                             ready[key] = max(ready[key], min(begin[p] for p in key) + self._passed(
-                                topology, gathers[key][1], key, (waits + 1) * sum(bits[p] for p in key)))
+                                topology, gathers[key][1], key, sum(
+                                    topology.wire_bits((waits + 1) * edges[p].bytes) for p in key)))
                     start = ready[key]
                 if m == 0:
                     begin.append(start)
