@@ -3,6 +3,7 @@
 """hpcc-lab: congestion controls and queue disciplines that are not ours, in User Mode Linux."""
 
 import json
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -45,6 +46,22 @@ class Names(unittest.TestCase):
         self.assertIn("sysctl h0 net/ipv4/tcp_sack 0\n", network)
         self.assertNotIn("tcp_ecn", network)
         self.assertEqual(scenario.build(made.settings(), "test").settings(), made.settings())
+
+    def test_name_of_the_kernel(self):
+        """A source needs a name that neither a module nor a source of the kernel has."""
+        with tempfile.TemporaryDirectory() as tree:
+            for name, text in ("lib/modules/6.1/modules.builtin", "kernel/net/ipv4/tcp_cubic.ko\n"), (
+                    "net/ipv4/tcp_vegas.c", "tcp_register_congestion_control("):
+                Path(tree, name).parent.mkdir(parents=True)
+                Path(tree, name).write_text(text, encoding="ascii")
+            finder = foreign.Finder(tree, "uml", None, lambda *_: ["reno", "cubic", finder.registers])
+            for finder.registers in "mine", "vegas":
+                part = foreign.Part("", "tcp_x", Path(tree), ["tcp_x.ko"])
+                if finder.registers == "mine":
+                    self.assertEqual(finder._name(finder.kernel, None, "x.c", part), "mine")
+                else:
+                    with self.assertRaisesRegex(foreign.RunError, 'x.c: .* of this name already, "vegas"; give'):
+                        finder._name(finder.kernel, None, "x.c", part)
 
     def test_what_a_kernel_lacks(self):
         line = foreign.missing("x.c:1:2: error: 'struct tcp_congestion_ops' has no member named 'skb_marked_lost'\n"
@@ -135,17 +152,20 @@ class Guest(unittests.SharedCase):
         self.change("tcp_mute.c", ('"example"', '"mute"'), ("e->rtt_us = U32_MAX;", "tcp_sk(sk)->snd_cwnd = 0;"),
                     ("clamp(cwnd, 2U, tp->snd_cwnd_clamp)", "0"))
         self.change("tcp_mycubic.c", ('"example"', '"cubic"'))
+        self.change("tcp_myvegas.c", ('"example"', '"vegas"'))
         self.change("tcp_ours.c", ('"example"', '"hpcc"'))
         self.change("tcp_none.c", ("return tcp_register_congestion_control(&example)", "return 0"))
         self.change("tcp_twin.c")
-        names = ("typo", "crash", "early", "mute", "mycubic", "ours", "none", "twin")
+        names = ("typo", "crash", "early", "mute", "mycubic", "myvegas", "ours", "none", "twin")
         done = self.lab("e", "--cc", ",".join([str(EXAMPLE), *(f"./tcp_{name}.c" for name in names)]),
                         "--set", "flow.bytes=10MB", "--set", "measure.deadline=5s", status=1)
         self.assertEqual(list(self.runs("e")), ["example"])
         for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "lacks", "tso_segments of struct",
                        "the run with crash failed", "Kernel panic", "./tcp_early.c: a guest does not load it",
                        "run with mute failed: mute does not send until measure.deadline, 5 s", '"hpcc", as that of this',
-                       "./tcp_mycubic.c: the kernel has a congestion control of this name", "./tcp_none.c: has to register one congestion control",
+                       "./tcp_mycubic.c: the kernel has a congestion control of this name",
+                       './tcp_myvegas.c: the kernel has a congestion control of this name already, "vegas"',
+                       "./tcp_none.c: has to register one congestion control",
                        f'./tcp_twin.c: its congestion control has the name "example", as that of {EXAMPLE}'):
             self.assertIn(wanted, done.stderr)
         self.assertEqual(done.stderr.count("hpcc-lab: "), len(names))

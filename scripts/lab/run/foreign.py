@@ -196,6 +196,9 @@ class Finder:
         if len(new) != 1 or not re.fullmatch(CC_NAME, new[0]):
             raise RunError(f"{path}: has to register one congestion control, with a name of letters, digits, - and _; it "
                            f"registers {', '.join(new) or 'none'}")
+        if kernel.find("tcp", new[0]) is not None:
+            raise RunError(f'{path}: the kernel has a congestion control of this name already, "{new[0]}"; give '
+                           "the source another name")
         taken = {name: other for other, name in self.named.items()} | dict.fromkeys(OURS, "this project")
         if taken.get(new[0], path) != path:
             raise RunError(f'{path}: its congestion control has the name "{new[0]}", as that of {taken[new[0]]}')
