@@ -9,6 +9,8 @@
 # modules.sh TREE SOURCE...: the same for other modules: one .c file for each, or one
 # directory with a Kbuild. The file "digest" is a hash of the sources. If a source does
 # not compile, print the messages of the compiler, with the names of the user's files.
+# make runs in namespaces (bubblewrap) where it can write only to the copy. If namespaces
+# cannot be created, a directory is refused, unless HPCC_CONFINE=off.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -17,6 +19,8 @@ CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 BUILDING=
 # Process ID of the leader of the process group that compiles.
 COMPILING=
+# The command that confines make, or nothing.
+BOX=()
 # Arguments of find: files that a build does not write
 SOURCES=(-type f ! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*'
 	! -path '*/.*' ! -name '*.order' ! -name '*.symvers')
@@ -77,13 +81,15 @@ compile_modules()
 	! profiled "$tree" ||
 		how+=(GCOV_PROFILE=y "KCFLAGS=-fprofile-prefix-map=$copy=${copy%.*}/src")
 	if grep -q '^CONFIG_UML=y' "$tree/.config"; then
-		"${how[@]}" ARCH=um
+		"${BOX[@]}" "${how[@]}" ARCH=um
 		return
 	fi
 	how+=(CONFIG_DEBUG_INFO_BTF_MODULES=)
 	suite=$(suite_of "$tree") || return 1
 	if [ -n "$suite" ]; then
 		how=("$HERE/../root.sh" "$suite" --ro "${tree%/usr/src/*}" --rw "$copy" "${how[@]}")
+	else
+		how=("${BOX[@]}" "${how[@]}")
 	fi
 	"${how[@]}"
 }
@@ -167,6 +173,24 @@ copy_sources()
 	echo 'ccflags-y += -I$(srctree)/net/ipv4 -I$(srctree)/net/sched' >> "$copy/Kbuild"
 }
 
+# box TREE COPY SOURCE: set BOX. Only a directory has a Kbuild, whose commands make runs. /run has
+# sockets of this host.
+box()
+{
+	local why
+
+	[ "${HPCC_CONFINE:-}" != off ] || return 0
+	BOX=(bwrap --unshare-all --unshare-user --cap-drop ALL --new-session --die-with-parent
+		--ro-bind / / --dev /dev --proc /proc --tmpfs /run --ro-bind "$1" "$1" --bind "$2" "$2" --setenv TMPDIR "$2")
+	! why=$("${BOX[@]}" true 2>&1) || return 0
+	BOX=()
+	if [ -d "$3" ]; then
+		echo "no namespaces can be made here (${why##*$'\n'}), so its Kbuild could write your files; HPCC_CONFINE=off" \
+			"runs it nevertheless"
+		exit 1
+	fi
+}
+
 # build_sources TREE SOURCE...
 build_sources()
 {
@@ -184,12 +208,13 @@ build_sources()
 	if [ ! -e "$final/digest" ]; then
 		profiled "$tree" || more+=("KCFLAGS=-fmacro-prefix-map=$copy/=")
 		if [ -d "$shown" ]; then shown=${shown%/}/; else shown=${shown%"${shown##*/}"}; fi
+		box "$tree" "$copy" "$2"
 		if ! logged "compiling ${2##*/}" compile_modules "$tree" "$copy" "${more[@]}"; then
 			log=$(grep -vE '^(make|  [A-Z]+ |In file included from \./|warning: the compiler differs)' "$BUILDING/log")
 			echo "${log//"$copy/"/"$shown"}"
 			exit 1
 		fi
-		find "$copy" -name '*.ko' -exec mv -t "$BUILDING" {} +
+		find "$copy" -type f -name '*.ko' -exec mv -t "$BUILDING" {} +
 		rm -rf "$copy"
 		chmod 755 "$BUILDING"
 		if mv -T "$BUILDING" "$final" 2>/dev/null; then

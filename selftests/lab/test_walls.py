@@ -9,9 +9,10 @@ import os
 import pty
 import socket
 import subprocess
+from pathlib import Path
 
 from lab.model import files, scenario
-from lab.run import runner
+from lab.run import foreign, runner
 from lib import unittests
 from lib.unittests import LAB, TOP
 
@@ -113,8 +114,10 @@ class Guest(Case):
 
     def test_without_programs(self):
         """Scenarios without programs run confined, too, if the system allows it."""
-        self.assertIn("--confine-if-possible", runner.Uml.isolated(scenario.build(
-            {"flow": [{"from": "h0", "to": "h1", "bytes": "1KB"}]}, "x"), 1))
+        made = scenario.build({"flow": [{"from": "h0", "to": "h1", "bytes": "1KB"}]}, "x")
+        self.assertIn("--confine-if-possible", runner.Uml.isolated(made, 1))
+        made.parts = [foreign.Part("mine", "tcp_mine", digest="1")]
+        self.assertIn("--confine", runner.Uml.isolated(made, 1))
 
     def no_namespaces(self):
         """Return a bwrap that behaves as in a container without user namespaces."""
@@ -132,6 +135,23 @@ class Guest(Case):
         self.assertIn("HPCC_CONFINE=off", done.stderr)
         self.assertFalse((self.out / "run-0.txt").exists())
         self.assertEqual(self.run_command("echo ran", env=env | {"HPCC_CONFINE": "off"}), "ran\n")
+
+    def test_kbuild(self):
+        """A Kbuild runs on this host, and writes only to the copy of its directory."""
+        mine = self.directory / "mine"
+        mine.mkdir()
+        (mine / "tcp_mine.c").write_bytes((TOP / "scripts/examples/tcp_example.c").read_bytes())
+        (mine / "Kbuild").write_text(f"obj-m := tcp_mine.o\n$(shell touch {self.directory}/touched; "
+                                     "ln -s / $(src)/link.ko)\n", encoding="ascii")
+        tree = unittests.ran(self, TOP / "scripts/uml/build.sh", "--lab").stdout.strip()
+
+        def made(status=0, **env):
+            return unittests.ran(self, TOP / "scripts/uml/modules.sh", tree, mine, status=status,
+                                 env=os.environ | {"HPCC_CACHE": str(self.directory / "cache")} | env).stdout
+        self.assertIn("HPCC_CONFINE=off", made(1, **self.no_namespaces()))
+        found = {path.name for path in Path(made().strip()).glob("*.ko")}
+        self.assertEqual(found, {"tcp_mine.ko"})
+        self.assertFalse((self.directory / "touched").exists())
 
     def test_links_of_a_guest(self):
         """Only regular files are copied out of the guest."""

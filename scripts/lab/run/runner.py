@@ -187,9 +187,11 @@ class Uml:
     @staticmethod
     def isolated(scenario, seed):
         """Options that make runs repeatable and safe. A run depends on the seed, but not on the state of this
-        host. Commands of a scenario are not trusted, and must not read or write files of this host.
+        host. Commands and sources of a scenario are not trusted, and must not read or write files of this host: the
+        guest's kernel, with its modules, is an ordinary process.
         """
-        return ["--bare", "--seed", str(seed), "--confine" if scenario.runs else "--confine-if-possible"]
+        foreigners = scenario.runs or any(part.digest for part in scenario.parts or ())
+        return ["--bare", "--seed", str(seed), "--confine" if foreigners else "--confine-if-possible"]
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
