@@ -161,7 +161,7 @@ copy_sources()
 
 	mkdir "$copy"
 	if [ -d "$2" ]; then
-		(cd "$2" && find . "${SOURCES[@]}" -print0 | tar --null -cf - -T -) | tar -C "$copy" -xf -
+		(CDPATH='' cd -- "$2" && find -L . "${SOURCES[@]}" -print0 | tar --null -hcf - -T -) | tar -C "$copy" -xf -
 		return
 	fi
 	for path in "${@:2}"; do
