@@ -68,6 +68,7 @@ build()
 main()
 {
 	local version=${HPCC_KERNEL:-} jobs where=0 final
+	local -a inputs
 
 	jobs=$(nproc)
 	[ "${HPCC_DEBUG:-0}" = 0 ] || FLAVOUR=debug-
@@ -93,7 +94,10 @@ main()
 	[ "$FLAVOUR" != lab- ] || OBJECTS=975
 	[ -n "$version" ] || version=$(default_version)
 	want_source "$version" "$where"
-	final=$CACHE/$(tree_key "$version" "$FLAVOUR" "$HERE"/{patch.sh,patches/*.patch})
+	inputs=("$HERE"/{patch.sh,patches/*.patch})
+	# hpcc-lab repeats results to the byte; the build of other trees rarely depends on these files.
+	[ "$FLAVOUR" != lab- ] || inputs+=("$HERE"/{tree.sh,precompiled.h})
+	final=$CACHE/$(tree_key "$version" "$FLAVOUR" "${inputs[@]}")
 	[ "$where" = 1 ] || build_once build.lock "$final/linux" \
 		build "linux-source-$version" "$final" "$jobs"
 	echo "$final"
