@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 from lab.model import scenario, topology
-from lab.run import foreign
+from lab.run import foreign, runner
 from lab.setup import plan
 from lib import unittests
 from lib.scenarios import SMALL, build, refused
@@ -30,8 +30,13 @@ class Names(unittest.TestCase):
         for path in "/none/tcp_x.c", "./none/", "/dev/null/x.bpf.o", "/etc/passwd", "/dev/null":
             self.refused([path.rstrip("/"), "no such"], cc={"name": path})
         self.refused(["no Kbuild"], cc={"name": str(TOP / "Documentation")})
-        for value in (3, {"a b": 1}, {"net.": 1}, {"net.ipv4/../x": 1}, {"a": [1]}, {"a": "x y"}, {"a": {"b": {}}}, {"kernel.panic": 1}):
+        for value in (3, {"a b": 1}, {"net.": 1}, {"net.ipv4/../x": 1}, {"a": [1]}, {"a": "x y"}, {"a": {"b": {}}}, {"kernel.panic": 1},
+                      {"net.ipv4.tcp_rmem": "1  2"}, {"net.ipv4.tcp_rmem": "1\n2"}):
             self.refused(["cc.parameters"], cc={"parameters": value})
+        for value in {"net.hpcc.eta_permille": 900}, {"mine": {"net.ldcp.iw": 9}}, {"net.hpcc.host_mbps": 1}:
+            self.refused(["cc.parameters", "is a key of [cc], or"], cc={"parameters": value})
+        with self.assertRaisesRegex(scenario.ScenarioError, "cc.parameters: .*--kernel host"):
+            runner.Host.check(build(cc={"name": "vegas", "parameters": {"alpha": 1}}))
         for kind in "", "Cake", "cake\nqdisc", 3:
             self.refused(["qdisc.kind", "cake bandwidth"], qdisc={"kind": kind})
         for more in {"queue": "fq"}, {"marking": "ldcp"}:
@@ -39,12 +44,15 @@ class Names(unittest.TestCase):
 
     def test_parameters(self):
         made = build(cc={"name": "vegas", "parameters": {
-            "alpha": 3, "net.ipv4.tcp_sack": False, "vegas": {"alpha": 4}, "mine": {"x": 1, "net.ipv4.tcp_ecn": 2}}})
+            "alpha": 3, "net.ipv4.tcp_sack": False, "vegas": {"alpha": 4}, "mine": {"x": 1, "net.ipv4.tcp_ecn": 2},
+            "net.ipv4.tcp_rmem": "4096 131072 6291456"}})
         self.assertEqual(made.parameters("vegas"), {"alpha": 4})
         self.assertEqual(made.parameters("mine"), {"x": 1})
         network = plan.Plan(made, topology.Topology(made)).files["network"]
         self.assertIn("sysctl h0 net/ipv4/tcp_sack 0\n", network)
+        self.assertIn("sysctl h0 net/ipv4/tcp_rmem 4096 131072 6291456\n", network)
         self.assertNotIn("tcp_ecn", network)
+        self.assertEqual(build(cc={"name": "vegas", "parameters": {"vegas": 1}}).parameters("vegas"), {"vegas": 1})
         self.assertEqual(scenario.build(made.settings(), "test").settings(), made.settings())
 
     def test_name_of_the_kernel(self):

@@ -112,8 +112,13 @@ def _parameters(value):
             _parameters(one)
         elif not re.fullmatch(rf"\w+|{SYSCTL}", key):
             raise ValueError(f"a table; {shown(key)} is no parameter of a module, and no sysctl such as net.ipv4.tcp_sack")
-        elif not isinstance(one, (bool, int, float, str)) or not re.fullmatch("[-+.,:\\w]+", str(one)):
-            raise ValueError(f"a table; {shown(key)} needs a number, true, false, or a word")
+        elif (own := re.fullmatch(r"net\.(?:hpcc|ldcp)\.(\w+?)(?:_permille|_ns)?", key)) and \
+                own[1] in (*KEYS["cc"], "host_mbps"):
+            raise ValueError(f"a table; {shown(key)} is a key of [cc], or follows from the links")
+        elif not isinstance(one, (bool, int, float, str)) or not re.fullmatch(
+                r"[-+.,:\w]+( [-+.,:\w]+)*" if "." in key else r"[-+.,:\w]+", str(one)):
+            raise ValueError(f"a table; {shown(key)} needs a number, true, false, or a word"
+                             + (" or several, with a space between two" if "." in key else ""))
     return value
 
 

@@ -116,8 +116,9 @@ class Scenario:
     def parameters(self, cc, sysctls=False):
         """The parameters of a congestion control, or its sysctls."""
         given = self.cc["parameters"] or {}
-        found = given if cc == self.cc["name"] else {}
-        found = {key: value for key, value in (found | given.get(cc, {})).items() if not isinstance(value, dict)}
+        found, own = given if cc == self.cc["name"] else {}, given.get(cc)
+        found = {key: value for key, value in (found | (own if isinstance(own, dict) else {})).items()
+                 if not isinstance(value, dict)}
         return {key: int(value) if isinstance(value, bool) else value for key, value in found.items()
                 if ("." in key) == sysctls}
 

@@ -276,12 +276,12 @@ class Host:
         """Raise ScenarioError if the scenario needs a guest."""
         for cc in filter(is_source, scenario.cc_names()):
             raise ScenarioError(f"cc {cc}: --kernel host runs only names; load the module yourself and give its name")
+        if any(scenario.parameters(cc) for cc in scenario.cc_names()):
+            raise ScenarioError("cc.parameters: with --kernel host set the parameters of modules yourself")
 
     @staticmethod
-    def prepare(scenario):
+    def prepare(_scenario):
         """Nothing: modprobe loads the kernel's own modules."""
-        if any(scenario.parameters(cc) for cc in scenario.cc_names()):
-            raise RunError("cc.parameters: with --kernel host set the parameters of modules yourself")
 
     def _modprobe(self, module):
         done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
