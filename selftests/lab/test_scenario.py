@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Scenarios, topologies and workloads of hpcc-lab: units, keys, and values that are rejected."""
 
+import contextlib
 import datetime
 import json
 import lzma
+import os
 import re
 import tempfile
 import unittest
@@ -69,6 +71,11 @@ class Scenario(unittest.TestCase):
             self.refused([f"did you mean {name}?"], **sections)
         with self.assertRaisesRegex(scenario.ScenarioError, "did you mean link[?]"):
             scenario.load("demo", ["lnk.rate=1Gbit"])
+        with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+            os.mkdir("demo")
+            self.assertEqual(scenario.load("demo").name, "demo")
+            with self.assertRaisesRegex(scenario.ScenarioError, "^[.]: Is a directory$"):
+                scenario.load(".")
         for sections in {"cc": {"name": 10**5000}}, {"cc": {"zzzzz": 1}}, {"\n" * 10**6: 1}, {"ip": 5}:
             with self.assertRaises(scenario.ScenarioError) as caught:
                 build(**sections)

@@ -793,13 +793,14 @@ def load(path, settings=(), cc=None, seed=1):
     Scenario.
     """
     names = [file.stem for file in INCLUDED.glob("*.toml")]
-    if path in names and not Path(path).exists():
+    if path in names and not Path(path).is_file():
         path = INCLUDED / f"{path}.toml"
     try:
         with open(path, "rb") as file:
             data = tomllib.load(file)
     except OSError as err:
-        raise ScenarioError(f"{path}: {err.strerror}{nearest(path, names)}") from None
+        raise ScenarioError(f"{path}: {err.strerror}"
+                            + (nearest(path, names) if isinstance(err, FileNotFoundError) else "")) from None
     except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
     try:
