@@ -100,6 +100,22 @@ class Grid(unittest.TestCase):
         self.assertRegex(command, "--cc dctcp --seed 1 --out runs/own/0.3/dctcp-20KB/1 "
                                   ".*--set qdisc.kmin=20KB --set qdisc.kmax=20KB$")
 
+    def test_sources(self):
+        """The digest covers all sources of congestion controls, with the names of files, and no build products."""
+        with open_grid() as found:
+            found.settings = ["rpc.cc=mine/b.c"]
+            Path("mine/dir/.git").mkdir(parents=True)
+            Path("small.toml").write_text(SMALL + '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\ncc = "mine/dir"\n'
+                                          '[[rpc]]\nfrom = "h0"\nto = "h1"\nrequest = 1\nresponse = 1\n', encoding="utf-8")
+            for name, changes in (("a.c", True), ("b.c", False), ("../b.c", True), (".git/x", False), ("x.ko", False),
+                                  ("x.mod.c", False), ("Module.symvers", False), ("h.h", True)):
+                before = grid.sources(found)
+                Path("mine/dir", name).write_text("x", encoding="ascii")
+                self.assertEqual(grid.sources(found) != before, changes or name == "b.c", name)
+            before = grid.sources(found)
+            Path("mine/dir/h.h").rename("mine/dir/i.h")
+            self.assertNotEqual(grid.sources(found), before)
+
     def test_common(self):
         text = GRID.replace("seeds = 2", 'seeds = 1\nset = ["qdisc.pmax=0.5"]\nkernel = "6.1"')
         with open_grid(text + 'common = false\nkernel = "7.2"\n') as found:

@@ -284,13 +284,17 @@ def _set(data, assignment):
                             + ", ".join(name for name in KEYS if name) + nearest(path[0], KEYS))
 
 
+def _given_sources(data):
+    """The (table, key) whose value is the source of a congestion control."""
+    tables = [(data.get("cc", {}), "name"), *((one, "cc") for key in ("flow", "rpc", "collective") for one in data.get(key, []))]
+    return [(table, key) for table, key in tables if isinstance(table.get(key), str) and is_source(table[key])]
+
+
 def _place_sources(data, directory):
     """Sources of congestion controls are relative to the scenario's file."""
-    tables = [(data.get("cc", {}), "name"), *((one, "cc") for key in ("flow", "rpc", "collective") for one in data.get(key, []))]
-    for table, key in tables:
-        if isinstance(table.get(key), str) and is_source(table[key]):
-            path = os.path.join(directory, table[key])
-            table[key] = path if "/" in path else f"./{path}"
+    for table, key in _given_sources(data):
+        path = os.path.join(directory, table[key])
+        table[key] = path if "/" in path else f"./{path}"
 
 
 def _check_source(path):
@@ -777,34 +781,48 @@ def build(data, name, seed=1, directory="."):
     return scenario
 
 
-def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
-    """Apply --set and --cc to parsed TOML, then check it and return a Scenario."""
+def _apply(data, settings, cc, directory):
+    """Apply --set and --cc to parsed TOML."""
     _check_tables(data)
     _place_sources(data, directory)
     for assignment in settings:
         _set(data, assignment)
     if cc is not None:
         _set_cc(data, cc)
+
+
+def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
+    """Apply --set and --cc to parsed TOML, then check it and return a Scenario."""
+    _apply(data, settings, cc, directory)
     return build(data, name, seed, directory)
 
 
-def load(path, settings=(), cc=None, seed=1):
-    """Read a scenario file, or the included scenario of this name. Apply --set and --cc, then check it and return a
-    Scenario.
-    """
+def _read(path):
+    """Return parsed TOML and the path of a scenario file, or of the included scenario of this name."""
     names = [file.stem for file in INCLUDED.glob("*.toml")]
     if path in names and not Path(path).is_file():
         path = INCLUDED / f"{path}.toml"
     try:
         with open(path, "rb") as file:
-            data = tomllib.load(file)
+            return tomllib.load(file), path
     except OSError as err:
         raise ScenarioError(f"{path}: {err.strerror}"
                             + (nearest(path, names) if isinstance(err, FileNotFoundError) else "")) from None
     except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
+
+
+def sources(path, settings, cc):
+    """The sources of congestion controls that load() would use."""
+    data, path = _read(path)
+    _apply(data, settings, cc, Path(path).parent)
+    return {table[key] for table, key in _given_sources(data)}
+
+
+def load(path, settings=(), cc=None, seed=1):
+    """Read a scenario. Apply --set and --cc, then check it and return a Scenario."""
+    data, path = _read(path)
     try:
-        return load_data(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]), settings, cc,
-                         seed, Path(path).parent)
+        return load_data(data, re.sub(r"\.toml$", "", Path(path).name), settings, cc, seed, Path(path).parent)
     except ScenarioError as err:
         raise ScenarioError(f"{path}: {err}") from None

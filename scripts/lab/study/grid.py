@@ -28,6 +28,8 @@ NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
            "scripts/hpcc-lab", "scripts/lab/*.py", "scripts/lab/model/*.py", "scripts/lab/setup/*.py", "scripts/lab/run/*.py",
            "scripts/lab/show/*.py", "dkms.conf")
+# Files below a source's directory that are no sources, as in scripts/uml/modules.sh.
+BUILT = r"(^|/)\.[^/]|\.(o|ko|so|order|symvers)$|\.mod[^/]*$"
 # Modules of these rooms that only show the results of runs.
 TELLING = ("command.py", "figures.py", "report.py")
 # Real time of a guest, for a first estimate: per packet and port, per flow, and for a run without
@@ -307,10 +309,13 @@ def sources(grid):
         for path in sorted(TOP.glob(pattern)):
             if path.name not in TELLING and path.is_file():
                 digest.update(str(path.relative_to(TOP)).encode() + b"\0" + path.read_bytes())
-    for own in sorted({variant["cc"] for variant in grid.variants.values() if keys.is_source(variant["cc"])}):
+    cells = {(cell.workload, cell.variant): cell for cell in grid.cells()}.values()
+    for own in sorted(set().union(*(scenarios.sources(
+            grid.scenario, grid.assignments(cell), grid.variants[cell.variant]["cc"]) for cell in cells))):
         for path in sorted((Path(own), *Path(own).rglob("*"))):
-            if path.is_file():
-                digest.update(path.read_bytes())
+            name = str(path.relative_to(own))
+            if path.is_file() and not re.search(BUILT, name):
+                digest.update(f"{Path(own).name}/{name}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
