@@ -226,6 +226,13 @@ class Results(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         return found[0].split()
 
+    def test_unknown_marks(self):
+        from lab.study import paper       # pylint: disable=import-outside-toplevel
+        ports = paper.Ports()
+        for marks in 4, None, 4:
+            ports.add(result(2)["ports"][0] | {"marks": marks})
+        self.assertEqual(paper._port_cells(ports)[-2:], [paper.NONE, 15])
+
     def test_pooled_percentile_and_interval(self):
         # The median is 2.5 for seed 1, 2.53 for seed 2, and 2.51 for the flows of both seeds.
         self.assertEqual(self.line("hpcc", "p50")[2:5], ["2.51", "±", "0.19"])

@@ -71,7 +71,7 @@ class Ports:
         self.utilization.append(port["utilization"])
         self.hist.update({int(size): n for size, n in port["queue_hist"].items()})
         self.longest = max(self.longest, port["queue_bytes"]["max"])
-        self.marks += port["marks"] or 0
+        self.marks = None if None in (self.marks, port["marks"]) else self.marks + port["marks"]    # None: unknown
         self.drops += port["drops"]
 
     def queue(self, percent):
@@ -266,7 +266,7 @@ def _pairs(grid):
 def _port_cells(ports):
     return [f"{statistics.mean(ports.utilization):.3f}", f"{max(ports.utilization):.3f}",
             *(units.show_bytes(ports.queue(percent)) for percent in PERCENTILES),
-            units.show_bytes(ports.longest), ports.marks, ports.drops]
+            units.show_bytes(ports.longest), NONE if ports.marks is None else ports.marks, ports.drops]
 
 
 def port_tables(grid, found):
