@@ -170,7 +170,7 @@ class Guest(unittests.SharedCase):
         self.assertEqual(list(self.runs("e")), ["example"])
         for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "lacks", "tso_segments of struct",
                        "the run with crash failed", "Kernel panic", "./tcp_early.c: a guest does not load it",
-                       "run with mute failed: mute does not send until measure.deadline, 5 s", '"hpcc", as that of this',
+                       "run with mute failed: mute hardly sends until measure.deadline, 5 s", '"hpcc", as that of this',
                        "./tcp_mycubic.c: the kernel has a congestion control of this name",
                        './tcp_myvegas.c: the kernel has a congestion control of this name already, "vegas"',
                        "./tcp_none.c: has to register one congestion control",

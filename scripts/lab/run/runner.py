@@ -359,16 +359,16 @@ def _job():
 
 
 def _check_sent(scenario, shape, records, name):
-    """A congestion control that does not send has no results. TCP itself sends a segment every 200 ms, as a probe."""
+    """A source that hardly sends has no results. TCP itself sends a segment every 200 ms, as a probe."""
     end_ns = scenario.measure["deadline"]
-    for cc in scenario.cc_names():
+    for cc in scenario.sources:
         flows = [flow for flow in scenario.flows if flow.cc == cc and flow.bytes]
         if not flows or any(records.flows[flow.id]["done"] for flow in flows):
             continue
         got = sum(records.flows[flow.id]["received"] for flow in flows)
         if 100 * got < max(min(flow.bytes, shape.rate(flow.src, flow.dst) * (end_ns - flow.start_ns) // (8 * 10**9))
                            for flow in flows):
-            raise RunError(f"the run with {name} failed: {cc} does not send until measure.deadline, "
+            raise RunError(f"the run with {name} failed: {cc} hardly sends until measure.deadline, "
                            f"{units.show_time(end_ns)}: no flow ended, and all delivered {units.show_bytes(got)}")
 
 
