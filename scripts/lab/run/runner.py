@@ -172,7 +172,10 @@ class Uml:
             raise RunError("\n".join(done.stdout.splitlines()[-KEPT_LINES:]))
         names = done.stdout.splitlines()[-1]
         if not part.bpf():
-            known.write_text(names, encoding="utf-8")
+            new = known.with_name(f"names.{os.getpid()}")
+            with contextlib.suppress(OSError):      # the cache may belong to another user
+                new.write_text(names, encoding="utf-8")
+                os.replace(new, known)
         return names.split()
 
     def prepare(self, scenario):
