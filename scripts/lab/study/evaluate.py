@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab evaluate: runs the tests of bcp133.py, and makes evaluate.json and evaluate.html of the verdicts."""
 
-import difflib
 from dataclasses import replace
 from html import escape
 
-from ..model.keys import ScenarioError, short
+from ..model.keys import ScenarioError, nearest, short
 from ..run import results
 from ..show import figures, page
 from . import bench
@@ -28,8 +27,8 @@ def chosen(names):
     known = [one.title for one in TESTS]
     for name in names or ():
         if name not in known:
-            similar = "".join(f"; did you mean {word}?" for word in difflib.get_close_matches(name[:80], known, 1))
-            raise ScenarioError(f"--test {short(name)}: there is no such test; tests: {', '.join(known)}{similar}")
+            raise ScenarioError(f"--test {short(name)}: there is no such test; tests: {', '.join(known)}"
+                                + nearest(name, known))
     return [one for one in TESTS if not names or one.title in names]
 
 
