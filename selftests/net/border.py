@@ -307,6 +307,20 @@ def test_link():
         expect_in(f"{what}: queue", found[-1][2] / T_UNITS, 0.49 if queue > 1000 else 0, 0.6 if queue > 1000 else 0)
 
 
+def test_tags():
+    """A link has one tag for all scales and for both types that receivers echo alike, until another link replaces it."""
+    port = FramePort("stamp quantize 16")
+
+    def tag(scale, kind=ECHO):
+        return struct.unpack_from("!H", options_of(port, option(kind, [record(1, 1, 2)], scale, hops=1)), 4)[0] >> 4 & 0xff
+
+    expect("types", len({tag(3, kind) for kind in (FORWARD, ANSWERED)}), 1)
+    first = tag(1)
+    # A set has four links: the fifth one replaces the first one.
+    expect("scales", [tag(scale) for scale in (2, 3, 4, 5)], [first] * 4)
+    expect("the first one again", tag(1) != first, True)
+
+
 def strip_cases(version):
     """Return {carrier: [(packet with the carrier, packet behind the border)]}."""
     plain = ip_packet(version, payload=b"data")
