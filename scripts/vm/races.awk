@@ -40,7 +40,7 @@ function report_ends(i)
 	interrupted = 1
 }
 
-!interrupted && / \[((tcp|sch)_)?(hpcc|ldcp)(_[a-z]+)?\]/ {
+!interrupted && / \[((tcp|sch)_)?(hpcc|ldcp|powertcp)(_[a-z]+)?\]/ {
 	keep = 1
 }
 

@@ -61,7 +61,7 @@ clean_up()
 	echo 0 > /proc/sys/net/ipv4/tcp_max_orphans
 	ip -all netns del
 	# /proc/modules lists the newest module first. No module depends on a newer module.
-	sed -nE 's/^(((tcp|sch)_)?(hpcc|ldcp)[^ ]*) .*/\1/p' /proc/modules | while read -r name; do
+	sed -nE 's/^(((tcp|sch)_)?(hpcc|ldcp|powertcp)[^ ]*) .*/\1/p' /proc/modules | while read -r name; do
 		wait_for "$UNLOAD_S" rmmod "$name" 2> /dev/null ||
 			echo "Bail out! $name is still in use: $(cat "/sys/module/$name/refcnt")"
 	done
