@@ -210,7 +210,7 @@ build_sources()
 		if [ -d "$shown" ]; then shown=${shown%/}/; else shown=${shown%"${shown##*/}"}; fi
 		box "$tree" "$copy" "$2"
 		if ! logged "compiling ${2##*/}" compile_modules "$tree" "$copy" "${more[@]}"; then
-			log=$(grep -vE '^(make|  [A-Z]+ |In file included from \./|warning: the compiler differs)' "$BUILDING/log")
+			log=$(grep -vE '^(make|  [A-Z]+ |In file included from \./| +from |warning: the compiler differs)' "$BUILDING/log")
 			echo "${log//"$copy/"/"$shown"}"
 			exit 1
 		fi

@@ -168,7 +168,7 @@ class Guest(unittests.SharedCase):
         done = self.lab("e", "--cc", ",".join([str(EXAMPLE), *(f"./tcp_{name}.c" for name in names)]),
                         "--set", "flow.bytes=10MB", "--set", "measure.deadline=5s", status=1)
         self.assertEqual(list(self.runs("e")), ["example"])
-        for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "lacks", "tso_segments of struct",
+        for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "has no tso_segments of struct",
                        "the run with crash failed", "Kernel panic", "./tcp_early.c: a guest does not load it",
                        "run with mute failed: mute hardly sends until measure.deadline, 5 s", '"hpcc", as that of this',
                        "./tcp_mycubic.c: the kernel has a congestion control of this name",

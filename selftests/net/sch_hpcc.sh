@@ -101,7 +101,7 @@ test_csig()
 	port stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
 	stamps 1048576b 0 stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
 	after "stamp csig_push" "$names" "39321 100 1000 -"
-	refused "int_window: need stamp int, or csig" change int_window 9us
+	refused "int_window: need stamp int, strip int" change int_window 9us
 	after "stamp tcp" csig_tpid -
 	after "stamp csig" "$names" "34997 50 64 10000"
 	ip -n tx tuntap add t0 mode tun || skip "needs tun"

@@ -272,7 +272,8 @@ def _set(data, assignment):
             table[key] = value
     elif name and len(section) == 2 and section[1].isdigit():
         if int(section[1]) >= len(tables):
-            raise ScenarioError(f"--set {short(assignment)}: there are {len(tables)} [[{name}]] tables")
+            raise ScenarioError(f"--set {short(assignment)}: there are {len(tables)} [[{name}]] tables, from "
+                                f"{name}.0 on")
         tables[int(section[1])][key] = value
     elif len(section) == 1 and section[0] in KEYS and section[0]:
         data.setdefault(section[0], {})[key] = value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..model import files
-from ..model.keys import CC_NAME, ScenarioError, is_source
+from ..model.keys import CC_NAME, ScenarioError, is_source, nearest
 
 OURS = ("hpcc", "powertcp", "ldcp")
 # Directory of the kernel's modules of a kind, the call that registers one, what every kernel has, and its name.
@@ -100,8 +100,8 @@ def missing(text, version):
     """One line about what a kernel lacks, from messages of the compiler; "" if it lacks nothing."""
     found = [match for pattern in LACKS for match in re.findall(pattern, text)]
     names = [f"{m[1]}()" if m[0] == "function" else f"{m[1]} of struct {m[0]}" if isinstance(m, tuple) else m for m in found]
-    return f"\n{version} lacks {', '.join(dict.fromkeys(names))}: the source is for another kernel, or for one whose TCP is " \
-        "patched, as for BBRv3 and TCP Prague" if names else ""
+    return f"\n{version} has no {', '.join(dict.fromkeys(names))}. If this is no typing error, the source is for another " \
+        "kernel, or for one whose TCP is patched, as for BBRv3 and TCP Prague" if names and "error: expected" not in text else ""
 
 
 def _wanted(scenario):
@@ -129,8 +129,9 @@ class Finder:
                 raise ScenarioError(f"cc {name}: User Mode Linux has no JIT and no trampolines for BPF, which struct_ops "
                                     "needs; use --kernel vm")
             if not is_source(name) and kernel.find(kind, name) is None:
+                known = (*OURS * (kind == "tcp"), *kernel.names(kind))
                 raise ScenarioError(f'{key} = "{name}": {kernel.version} has no such {KINDS[kind][3]}; it has '
-                                    + ", ".join((*OURS * (kind == "tcp"), *kernel.names(kind))))
+                                    + ", ".join(known) + nearest(name, known))
         for name in OURS:
             if name in scenario.cc_names() and scenario.parameters(name):
                 raise ScenarioError(f"cc.parameters: {name} has none; its parameters are keys of [cc]")
@@ -190,12 +191,12 @@ class Finder:
             new = sorted(set(self.probe(scenario, part)) - before - ({"vegas"} if (part.directory / "tcp_vegas.ko").exists()
                                                                       and "tcp_vegas.ko" not in part.files else set()))
         except RunError as err:
-            raise RunError(f"{path}: the kernel has a congestion control of this name already; it has "
-                           f"{', '.join(sorted(before))}" if "File exists" in str(err) else
+            raise RunError(f"{path}: the kernel has a congestion control of this name already; change .name in the source; "
+                           f"the kernel has {', '.join(sorted(before))}" if "File exists" in str(err) else
                            f"{path}: a guest does not load it\n{err}") from None
         if len(new) != 1 or not re.fullmatch(CC_NAME, new[0]):
-            raise RunError(f"{path}: has to register one congestion control, with a name of letters, digits, - and _; it "
-                           f"registers {', '.join(new) or 'none'}")
+            raise RunError(f"{path}: has to register one congestion control, with a name of at most 15 letters, digits, - and _; it "
+                           f"registers {files.printable(', '.join(new)) or 'none'}")
         if kernel.find("tcp", new[0]) is not None:
             raise RunError(f'{path}: the kernel has a congestion control of this name already, "{new[0]}"; give '
                            "the source another name")

@@ -68,4 +68,5 @@ def describe(scenario, topology):
     rtt = base_rtt_ns(scenario, topology)
     return (f"{shape['kind']} of {shape['hosts']} hosts, {span(units.show_rate, 'rate')}, "
             f"{span(units.show_time, 'delay')} per link, base RTT {units.show_time(rtt)}, "
-            f"buffer {span(units.show_bytes, 'buffer')}, IPv{scenario.ip}")
+            f"buffer {span(units.show_bytes, 'buffer')}, IPv{scenario.ip}"
+            + (f", queue {scenario.queue()}" if scenario.queue() != "fifo" else ""))
