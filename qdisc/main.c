@@ -22,7 +22,7 @@ static const u32 hpcc_mbps_fallback = SPEED_10000;
 static const u32 hpcc_gso_headers = 160;
 
 #define HPCC_RANGE(type, least, most)						\
-	NLA_POLICY_FULL_RANGE(type, &((const struct netlink_range_validation){	\
+	NLA_POLICY_FULL_RANGE(type, &((struct netlink_range_validation){	\
 		.min = least, .max = most }))
 
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
@@ -143,11 +143,11 @@ static const struct hpcc_config hpcc_defaults = {
 	.missing = "kmin, kmax, pmax, knonect: need marking ldcp"
 
 #define HPCC_NEEDS_INT								\
-	.missing = "int_dscp, int_window: need stamp int, strip int (int_dscp) or stamp csig (int_window)"
+	.missing = "int_dscp, int_window: need stamp int, strip int (int_dscp) or csig (int_window)"
 
 #define HPCC_NEEDS_CSIG								\
 	.stamp = HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH,			\
-	.missing = "csig_tpid, csig_abw, csig_time: need stamp csig or csig_push, or strip csig (csig_tpid)"
+	.missing = "csig_tpid, csig_abw, csig_time: need stamp csig, csig_push or strip csig (tpid)"
 
 /* Options without what they need would have no effect. */
 static const struct hpcc_option {

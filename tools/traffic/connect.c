@@ -139,7 +139,8 @@ static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
 	fd = new_socket(c->from, c->cc, flags);
 	if (number >= SPORTS)
 		set_option(fd, SO_REUSEADDR, 1);
-	if ((f->edge ? f->edge->bytes : f->bytes) > LARGE_BYTES && SNDBUF_TOTAL / nr_large > LARGE_BYTES)
+	if ((f->edge ? f->edge->bytes : f->bytes) > LARGE_BYTES &&
+	    SNDBUF_TOTAL / nr_large > LARGE_BYTES)
 		set_option(fd, SO_SNDBUFFORCE, SNDBUF_TOTAL / nr_large < SNDBUF_BYTES ?
 			   SNDBUF_TOTAL / nr_large : SNDBUF_BYTES);
 	len = with_port(&ss, c->from, SPORT_BASE + number % SPORTS);
