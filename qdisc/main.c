@@ -11,13 +11,12 @@
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <hpcc/compat.h>
+#include <hpcc/stacked.h>
 #include <hpcc/wire/clock.h>
 
 #include "stamp/stamp_ops.h"
 
 /* Speed of a device that does not know it, in Mb/s: the same as veth. */
-static const u32 hpcc_mbps_fallback = SPEED_10000;
-
 /* MAX_TCP_HEADER of a kernel without tunnels: maximum headers before a GSO packet's payload. */
 static const u32 hpcc_gso_headers = 160;
 
@@ -58,24 +57,8 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_QUANTIZE]	= NLA_POLICY_MAX(NLA_U8, HPCC_QUANTIZE_MAX),
 	[TCA_HPCC_STRIP]	= NLA_POLICY_MASK(NLA_U8, HPCC_STAMP_TCP | HPCC_STRIP_ALL |
 							   HPCC_STAMP_CSIG_PUSH),
+	[TCA_HPCC_INNER]	= NLA_POLICY_MAX(NLA_U8, 1),
 };
-
-/* Bytes/s. Under RTNL. */
-static u64 hpcc_device_bandwidth(struct net_device *dev)
-{
-	struct ethtool_link_ksettings settings;
-	u32 mbps = hpcc_mbps_fallback;
-
-	if (!netif_get_link_ksettings(dev, &settings) &&
-	    settings.base.speed && settings.base.speed != (u32)SPEED_UNKNOWN)
-		mbps = settings.base.speed;
-	return mbps * (1000000ULL / 8);
-}
-
-static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
-{
-	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
-}
 
 /* Make a configuration active, under RTNL. Fails only if the port changes. */
 static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
@@ -196,6 +179,8 @@ static const struct hpcc_option {
 				    .missing = "qlen: needs class" },
 	[TCA_HPCC_QUANTIZE]	= { HPCC_MEMBER(u8, quantize), .hides_0 = true },
 	[TCA_HPCC_STRIP]	= { HPCC_MEMBER(u8, strip), .hides_0 = true },
+	[TCA_HPCC_INNER]	= { HPCC_MEMBER(bool, inner), .hides_0 = true,
+				    .stamp = HPCC_STAMP_TCP, .missing = "inner: needs stamp tcp" },
 };
 
 static bool hpcc_option_is_0(const struct hpcc_config *cfg, const struct hpcc_option *o)
@@ -227,6 +212,8 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		if (!tb[i] && !hpcc_option_applies(cfg, o))
 			memcpy((u8 *)cfg + o->at, (const u8 *)&hpcc_defaults + o->at, o->size);
 	}
+	cfg->stamp &= ~HPCC_STAMP_INNER;
+	cfg->stamp |= cfg->inner ? HPCC_STAMP_INNER : 0;
 	/* Only these carriers need the TCP option at arrival. */
 	cfg->walk = cfg->stamp & (HPCC_STAMP_TCP | HPCC_STAMP_CSIG_PUSH) ? cfg->kind :
 									    HPCC_WALK_IP_ONLY;
@@ -297,6 +284,9 @@ static int hpcc_validate_border(struct nlattr **tb, const struct hpcc_config *cf
 		return hpcc_reject(extack, attr, -ERANGE, "quantize: 4 .. 16 steps, or 0 for off");
 	if (cfg->quantize && !(cfg->stamp & HPCC_STAMP_TCP))
 		return hpcc_reject(extack, attr, -EINVAL, "quantize: needs stamp tcp");
+	if (cfg->quantize && cfg->inner)
+		return hpcc_reject(extack, tb[TCA_HPCC_INNER] ?: attr, -EINVAL,
+				   "quantize: does not reach into tunnels, so not with inner on");
 	if (cfg->strip & ~HPCC_STRIP_ALL)
 		return hpcc_reject(extack, tb[TCA_HPCC_STRIP], -EINVAL,
 				   "strip: has to be ioam, int, ifa, csig, or several");
@@ -365,6 +355,8 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (!q->cfg.class)
 		hpcc_part_put(q, HPCC_PART_CLASS);
 	hpcc_put_carriers(err ? cfg.stamp | cfg.strip : old);
+	if (!err)
+		hpcc_warn_unequal(qdisc_dev(sch), &cfg, extack);
 	return err;
 }
 
@@ -373,9 +365,11 @@ static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt, struct netlink
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	q->cfg = hpcc_defaults;
+	INIT_LIST_HEAD(&q->stale);
 	qdisc_watchdog_init(&q->watchdog, sch);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
+	hpcc_warn_unequal(qdisc_dev(sch), &q->cfg, extack);
 	return hpcc_commit(sch, &q->cfg);
 }
 
@@ -385,6 +379,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 part;
 
+	list_del(&q->stale);
 	qdisc_watchdog_cancel(&q->watchdog);
 	for (part = 0; part < HPCC_PARTS; part++)
 		hpcc_part_put(q, part);
@@ -427,6 +422,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	cfg.kmax = q->marks.curve.K_max;
 	cfg.knonect = q->marks.knonect;
 	sch_tree_unlock(sch);
+	cfg.stamp &= ~HPCC_STAMP_INNER;
 
 	opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
 	if (!opts)
@@ -459,23 +455,62 @@ static void hpcc_follow(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 
+	hpcc_commit(sch, &q->cfg);
+}
+
+/* Ports of stacked devices whose speed may have changed, in hpcc_sched.stale; under RTNL. */
+static LIST_HEAD(hpcc_stale);
+
+static void hpcc_stale_work(struct work_struct *unused)
+{
+	struct hpcc_sched *q;
+
+	rtnl_lock();
+	while ((q = list_first_entry_or_null(&hpcc_stale, struct hpcc_sched, stale))) {
+		list_del_init(&q->stale);
+		hpcc_follow(q->watchdog.qdisc);
+	}
+	rtnl_unlock();
+}
+
+static DECLARE_WORK(hpcc_stale_task, hpcc_stale_work);
+
+static void hpcc_follow_later(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	list_move(&q->stale, &hpcc_stale);
+	schedule_work(&hpcc_stale_task);
+}
+
+static void hpcc_each_port(struct net_device *dev, void (*fn)(struct Qdisc *sch))
+{
+	struct Qdisc *sch = rtnl_dereference(dev->qdisc);
+	int bucket;
+
 	if (sch->ops == &hpcc_qdisc_ops)
-		hpcc_commit(sch, &q->cfg);
+		fn(sch);
+	hash_for_each(dev->qdisc_hash, bucket, sch, hash)
+		if (sch->ops == &hpcc_qdisc_ops)
+			fn(sch);
+}
+
+static int hpcc_stacked_changed(struct net_device *dev, struct netdev_nested_priv *unused)
+{
+	hpcc_each_port(dev, hpcc_follow_later);
+	return 0;
 }
 
 /* The device may have a new speed, and the thresholds of slow links depend on the MTU. */
 static int hpcc_device_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
-	struct Qdisc *sch;
-	int bucket;
 
 	ASSERT_RTNL();
+	hpcc_each_stacked(event, ptr, hpcc_stacked_changed);
 	if (event != NETDEV_UP && event != NETDEV_CHANGE && event != NETDEV_CHANGEMTU)
 		return NOTIFY_DONE;
-	hpcc_follow(rtnl_dereference(dev->qdisc));
-	hash_for_each(dev->qdisc_hash, bucket, sch, hash)
-		hpcc_follow(sch);
+	hpcc_each_port(dev, hpcc_is_stacked(dev) ? hpcc_follow_later : hpcc_follow);
 	return NOTIFY_DONE;
 }
 
@@ -510,6 +545,8 @@ static void __exit hpcc_module_exit(void)
 {
 	unregister_qdisc(&hpcc_qdisc_ops);
 	unregister_netdevice_notifier(&hpcc_device_notifier);
+	/* No port is left to follow, but the work may still wait for RTNL. */
+	cancel_work_sync(&hpcc_stale_task);
 	hpcc_ports_exit();
 }
 

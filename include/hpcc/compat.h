@@ -191,6 +191,18 @@ static inline bool tcp_ecn_mode_any(const struct tcp_sock *tp)
 #define tcp_ecn_mode_rfc3168	tcp_ecn_mode_any
 #endif
 
+/* Whether TCP writes the AccECN option (since 6.18) into each segment. With tcp_ecn_option=1 it
+ * writes only the options that RFC 9768 requires.
+ */
+static inline bool hpcc_accecn_is_usual(const struct net *net)
+{
+#ifdef HAVE_TCP_ECN_OPTION
+	return READ_ONCE(net->ipv4.sysctl_tcp_ecn_option) >= 2;
+#else
+	return false;
+#endif
+}
+
 /* Unit of TSval, ns. Since 6.7 a route can select microseconds. */
 static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
 {

@@ -15,23 +15,28 @@
 #include <linux/xarray.h>
 #include <net/netns/generic.h>
 #include <hpcc/compat.h>
+#include <hpcc/stacked.h>
 
 #include "device.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
-/* True while existing namespaces are set up. A namespace created at this time may also use its work
- * item.
+/* True while existing namespaces are set up, or cleaned up when the module is unloaded. A namespace
+ * created at this time may also use its work item.
  */
-static bool hpcc_device_loading;
+static bool hpcc_device_changing;
 
 /* 10 Tbit/s. A larger value is ignored. */
 #define HPCC_MBPS_MAX	10000000
 
+/* Mark of a stacked device whose speed may have changed. */
+#define HPCC_DEVICE_STALE	XA_MARK_1
+
 /* Devices of a namespace. @registered is written by @work or before publication. */
 struct hpcc_devices {
-	struct xarray		speeds;		/* Mbit/s, by ifindex; RTNL to write, RCU to read */
+	struct xarray		speeds;		/* Mbit/s or 0, by ifindex; written under RTNL */
 	struct notifier_block	notifier;	/* writes @speeds */
 	struct work_struct	work;		/* registers @notifier if init must not */
+	struct work_struct	stacked;	/* updates the speeds of stacked devices */
 	struct net		*net;		/* exists longer than this structure */
 	bool			registered;	/* of @notifier; read after @work ended */
 };
@@ -52,21 +57,52 @@ static void hpcc_device_note(struct net_device *dev)
 	if (!netif_get_link_ksettings(dev, &cmd) && cmd.base.speed != (u32)SPEED_UNKNOWN &&
 	    cmd.base.speed <= HPCC_MBPS_MAX)
 		mbps = cmd.base.speed;
-	if (mbps)
-		/* If this allocation fails, the speed of the device counts as unknown. */
-		xa_store(speeds, dev->ifindex, xa_mk_value(mbps), GFP_KERNEL);
-	else
-		xa_erase(speeds, dev->ifindex);
+	/* If this allocation fails, the speed of the device counts as unknown. */
+	xa_store(speeds, dev->ifindex, xa_mk_value(mbps), GFP_KERNEL);
+}
+
+static void hpcc_stacked_work(struct work_struct *work)
+{
+	struct hpcc_devices *devices = container_of(work, struct hpcc_devices, stacked);
+	struct net_device *dev;
+	unsigned long index;
+	void *entry;
+
+	rtnl_lock();
+	xa_for_each_marked(&devices->speeds, index, entry, HPCC_DEVICE_STALE) {
+		xa_clear_mark(&devices->speeds, index, HPCC_DEVICE_STALE);
+		dev = __dev_get_by_index(devices->net, index);
+		if (dev)
+			hpcc_device_note(dev);
+	}
+	rtnl_unlock();
+}
+
+/* The device may be in another namespace than the device below it, whose notifier this is. */
+static int hpcc_stacked_changed(struct net_device *dev, struct netdev_nested_priv *unused)
+{
+	struct hpcc_devices *devices;
+
+	if (READ_ONCE(hpcc_device_changing))
+		return 1;
+	devices = net_generic(dev_net(dev), hpcc_device_net_id);
+	xa_set_mark(&devices->speeds, dev->ifindex, HPCC_DEVICE_STALE);
+	schedule_work(&devices->stacked);
+	return 0;
 }
 
 static int hpcc_device_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
 
+	hpcc_each_stacked(event, ptr, hpcc_stacked_changed);
 	switch (event) {
-	case NETDEV_REGISTER:
 	case NETDEV_UP:
 	case NETDEV_CHANGE:
+		if (hpcc_is_stacked(dev))
+			break;
+		fallthrough;
+	case NETDEV_REGISTER:
 		hpcc_device_note(dev);
 		break;
 	case NETDEV_UNREGISTER:
@@ -83,7 +119,7 @@ static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 	if (!hpcc_setup_is_up(&hpcc_device_setup))
 		return HPCC_DEFAULT_MBPS;
 	entry = xa_load(hpcc_speeds(net), ifindex);
-	return entry ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
+	return entry && xa_to_value(entry) ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
 }
 
 /**
@@ -163,8 +199,9 @@ static int __net_init hpcc_device_net_init(struct net *net)
 	xa_init(&devices->speeds);
 	devices->notifier.notifier_call = hpcc_device_event;
 	INIT_WORK(&devices->work, hpcc_device_work);
+	INIT_WORK(&devices->stacked, hpcc_stacked_work);
 	devices->net = net;
-	if (!READ_ONCE(hpcc_device_loading))
+	if (!READ_ONCE(hpcc_device_changing))
 		return hpcc_device_register(devices);
 	schedule_work(&devices->work);
 	return 0;
@@ -177,6 +214,8 @@ static void __net_exit hpcc_device_net_exit(struct net *net)
 	cancel_work_sync(&devices->work);
 	if (devices->registered)
 		unregister_netdevice_notifier_net(net, &devices->notifier);
+	/* Notifiers of other namespaces do not start it again, because they hold RTNL. */
+	cancel_work_sync(&devices->stacked);
 	xa_destroy(&devices->speeds);
 }
 
@@ -191,14 +230,15 @@ static int hpcc_device_up(void)
 {
 	int err;
 
-	WRITE_ONCE(hpcc_device_loading, true);
+	WRITE_ONCE(hpcc_device_changing, true);
 	err = register_pernet_subsys(&hpcc_device_net_ops);
-	WRITE_ONCE(hpcc_device_loading, false);
+	WRITE_ONCE(hpcc_device_changing, false);
 	return err;
 }
 
 static void hpcc_device_down(void)
 {
+	WRITE_ONCE(hpcc_device_changing, true);
 	unregister_pernet_subsys(&hpcc_device_net_ops);
 }
 

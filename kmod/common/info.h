@@ -6,12 +6,14 @@
 #include <linux/inet_diag.h>
 #include <linux/math64.h>
 
-/* Whether the caller of get_info requests the attribute. inet_diag does this with the bit
- * of Vegas.
+/* Whether the caller of get_info requests the attribute, and the name of the congestion control: a
+ * caller without the name would take the values for those of bbr. inet_diag requests the attribute
+ * with the bit of Vegas.
  */
 static inline bool hpcc_info_is_wanted(u32 ext)
 {
-	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1));
+	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1)) &&
+	       ext & 1 << (INET_DIAG_CONG - 1);
 }
 
 /* Write the attribute: @bw in bytes/s, min_rtt rounded up to us, gains in 1/256. */

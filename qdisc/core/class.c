@@ -38,7 +38,7 @@ static struct Qdisc *hpcc_parent(const struct Qdisc *sch)
  */
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg)
 {
-	const struct hpcc_sched *q = qdisc_priv((struct Qdisc *)sch);
+	const struct hpcc_sched *q = qdisc_priv(((struct Qdisc *)sch));
 	const struct Qdisc *parent;
 
 	if (!cfg->class) {
@@ -56,7 +56,7 @@ void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_c
 static bool hpcc_is_other_class(const struct Qdisc *sch, const struct hpcc_config *cfg,
 				const struct Qdisc *other)
 {
-	const struct hpcc_sched *q = qdisc_priv((struct Qdisc *)other);
+	const struct hpcc_sched *q = qdisc_priv(((struct Qdisc *)other));
 
 	return other->ops == sch->ops && other->parent != sch->parent &&
 	       q->cfg.class && q->cfg.node == cfg->node && q->cfg.port == cfg->port;

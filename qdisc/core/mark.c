@@ -71,7 +71,9 @@ static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 	const void *ip;
 
 	if (!headers.version)
-		return headers.hint == HPCC_UNSTAMPED_NOT_TCP ? HPCC_ECN_NO_IP : HPCC_ECN_MALFORMED;
+		return headers.hint == HPCC_UNSTAMPED_NOT_TCP ||
+		       headers.hint == HPCC_UNSTAMPED_ENCRYPTED ? HPCC_ECN_NO_IP :
+								  HPCC_ECN_MALFORMED;
 	ip = skb_header_pointer(skb, headers.ip, hpcc_ip_hlen(headers), &buf);
 	if (!ip)
 		return HPCC_ECN_MALFORMED;

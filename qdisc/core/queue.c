@@ -309,8 +309,11 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	/* All segments have the same headers at the same offsets. */
-	if (!(headers.hint & HPCC_HINT_FOUND))
+	/* All segments have the same headers at the same offsets, except tunnels in the payload of
+	 * UDP that the kernel splits.
+	 */
+	if (!(headers.hint & HPCC_HINT_FOUND) && headers.hint != HPCC_UNSTAMPED_NOT_TCP &&
+	    !(skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4))
 		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = hpcc_table_len(sch, segs->len);

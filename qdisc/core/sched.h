@@ -35,8 +35,8 @@ struct hpcc_config {
 	u32	pmax_ppm;	/* P_max in millionths */
 	u32	util_window_ns;	/* interval of a link's utilization */
 	u32	tpid;		/* EtherType of a carrier's tag */
-	u32	abw_unit;	/* units of its buckets: ABW/C in 1/10000, and times */
-	u32	time_unit_ns;
+	u32	abw_unit;	/* width of its buckets of available bandwidth, 1/10000 of B */
+	u32	time_unit_ns;	/* width of its buckets of time */
 	u8	marking;	/* enum hpcc_marking */
 	u8	kind;		/* TCP option kind */
 	u8	stamp;		/* HPCC_STAMP_*, carriers that the port writes; 0: none */
@@ -49,7 +49,11 @@ struct hpcc_config {
 	bool	split;		/* split GSO packets (hpcc_must_split()) */
 	bool	identify;	/* answer requests for node, port and B */
 	bool	stats;		/* fill in the histogram and qlen_max_bytes */
+	bool	inner;		/* fill in the TCP option in tunnels; stamp has HPCC_STAMP_INNER */
 };
+
+/* Like a carrier of hpcc_config.stamp, but not in TCA_HPCC_STAMP: set by TCA_HPCC_INNER. */
+#define HPCC_STAMP_INNER	0x40
 
 struct hpcc_marks {
 	struct ldcp_curve	curve;		/* for ECN-capable packets */
@@ -124,7 +128,8 @@ enum hpcc_part {
 /* One port, or one of its queues; the first member of struct hpcc_stamp_port. The qdisc's lock
  * protects all members; cfg, b, byte_time, marks, offset, shared and timed change under RTNL as
  * well.
- * part is set under RTNL, before cfg enables the part; the port then holds the part's module.
+ * part is set under RTNL, before cfg enables the part, and cleared under RTNL, after cfg has
+ * disabled the part. In between the port holds the part's module.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
@@ -155,6 +160,7 @@ struct hpcc_sched {
 	u64			unstamped[__HPCC_UNSTAMPED_MAX]; /* enum hpcc_unstamped */
 	u64			hist[HPCC_HIST_BUCKETS];	/* of queue lengths (histogram.h) */
 	struct qdisc_watchdog	watchdog;	/* next start, or next due packet */
+	struct list_head	stale;		/* in hpcc_stale, under RTNL (main.c) */
 };
 
 /* Result of parsing an arriving packet. Without HPCC_HINT_FOUND the hint is the reason why the port
@@ -337,6 +343,11 @@ static inline bool hpcc_is_border(const struct hpcc_config *cfg)
 {
 	return cfg->quantize || cfg->strip;
 }
+
+/* device.c */
+u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg);
+void hpcc_warn_unequal(struct net_device *dev, const struct hpcc_config *cfg,
+		       struct netlink_ext_ack *extack);
 
 /* core/class.c */
 void hpcc_parse_class(const struct Qdisc *sch, struct nlattr **tb, struct hpcc_config *cfg);

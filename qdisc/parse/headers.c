@@ -8,39 +8,18 @@
  * waiting packet. But its bytes may change. So a user of an offset makes the bytes writable, which
  * checks the length, and parses them again.
  */
-#include <hpcc/wire/stamp.h>
-
-#include "core/sched.h"
+#include "parse/frame.h"
 
 static int hpcc_find(const struct sk_buff *skb, u8 kind, struct hpcc_opt_location *place)
 {
-	struct hpcc_frame frame = {
-		.p = skb->data,
-		.have = skb_headlen(skb),
-		.len = skb->len,
-		.proto = HPCC_PROTO_ETHERNET,
-	};
+	struct hpcc_frame frame;
 
-	if (!hpcc_is_ethernet(skb->dev)) {
+	if (!hpcc_frame_of(skb, &frame)) {
 		place->version = 0;
 		place->ip = 0;
-		if (skb_network_offset(skb) < 0)
-			return HPCC_UNSTAMPED_MALFORMED;
-		frame.network = skb_network_offset(skb);
-		frame.proto = ntohs(skb->protocol);
+		return HPCC_UNSTAMPED_MALFORMED;
 	}
 	return hpcc_walk(&frame, kind, place);
-}
-
-static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
-{
-	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_WALK_MAX_BYTES);
-	if (ret != HPCC_WALK_FOUND)
-		return ret;
-	return HPCC_HINT_FOUND | FIELD_PREP(HPCC_HINT_TCP, place->tcp) |
-	       FIELD_PREP(HPCC_HINT_OPT, place->opt - place->tcp) |
-	       FIELD_PREP(HPCC_HINT_LEN, place->len) |
-	       FIELD_PREP(HPCC_HINT_END, place->end - place->tcp);
 }
 
 /* Find a packet's headers. The walk returns HPCC_WALK_MORE at most once per header, each time with
@@ -58,7 +37,7 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 			break;
 		}
 	}
-	headers.hint = hpcc_hint(ret, &place);
+	headers.hint = hpcc_option_hint(ret, &place);
 	headers.version = place.version;
 	headers.ip = place.ip;
 	return headers;

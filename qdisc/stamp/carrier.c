@@ -13,6 +13,9 @@ struct hpcc_stamp_carrier hpcc_stamp_carriers[HPCC_ROWS] __read_mostly = {
 	[HPCC_ROW_OPTION] = { .stamp_bit = HPCC_STAMP_TCP },
 	[HPCC_ROW_CSIG_PUSH] = { HPCC_CARRIER_IN("csig_push", "csig"),
 				 .stamp_bit = HPCC_STAMP_CSIG_PUSH },
+	[HPCC_ROW_INNER] = { .module = { .name = "inner",
+					 .missing = "inner: module sch_hpcc_inner not loaded" },
+			     .stamp_bit = HPCC_STAMP_INNER },
 	[HPCC_ROW_IOAM] = { HPCC_CARRIER_IN("ioam", "ioam"), .stamp_bit = HPCC_STAMP_IOAM },
 	[HPCC_ROW_IFA] = { HPCC_CARRIER_IN("ifa", "ifa"), .stamp_bit = HPCC_STAMP_IFA },
 	[HPCC_ROW_INT] = { HPCC_CARRIER_IN("int", "int"), .stamp_bit = HPCC_STAMP_INT },
@@ -59,7 +62,8 @@ void hpcc_put_carriers(u8 stamp)
  */
 int hpcc_get_carriers(struct nlattr **tb, u8 stamp, struct netlink_ext_ack *extack)
 {
-	const struct nlattr *attr = tb[TCA_HPCC_STAMP] ?: tb[TCA_HPCC_STRIP];
+	const struct nlattr *attr = tb[TCA_HPCC_STAMP] ?: tb[TCA_HPCC_STRIP] ?:
+				    tb[TCA_HPCC_INNER];
 	const struct hpcc_stamp_carrier *c;
 	u8 held = 0;
 	int err;
@@ -126,12 +130,12 @@ EXPORT_SYMBOL_GPL(hpcc_validate_port);
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack)
 {
+	const struct hpcc_stamp_carrier *c;
 	int err = 0;
-	u32 row;
 
-	for (row = 1; row < HPCC_ROWS && !err; row++)
-		if (cfg->stamp & hpcc_stamp_carriers[row].stamp_bit)
-			err = hpcc_stamp_carriers[row].ops->validate(sch, tb, cfg, extack);
+	for (c = &hpcc_stamp_carriers[1]; c < hpcc_stamp_carriers + HPCC_ROWS && !err; c++)
+		if (cfg->stamp & c->stamp_bit && c->ops->validate)
+			err = c->ops->validate(sch, tb, cfg, extack);
 	return err;
 }
 

@@ -17,7 +17,7 @@ static u32 hpcc_ioam_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
 	u32 trace, hlen;
 	int len;
 
-	if (headers->version != 6 || (!cfg->identify && hpcc_hint_is_option(headers->hint)) ||
+	if (headers->version != 6 || (!cfg->identify && headers->hint & HPCC_HINT_FOUND) ||
 	    skb->data[headers->ip + offsetof(struct ipv6hdr, nexthdr)] != NEXTHDR_HOP ||
 	    !pskb_may_pull(skb, at + sizeof(struct ipv6_opt_hdr)))
 		return 0;

@@ -41,4 +41,22 @@ static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct
 	};
 }
 
+/* Write our record into the option that was found at the arrival of a departing packet. Returns as
+ * hpcc_stamp_packet().
+ */
+static inline int hpcc_stamp_option_of(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	struct hpcc_opt_location place = hpcc_hint_location(hpcc_skb_cb(skb)->hint);
+	struct hpcc_stamp stamp;
+	const u8 *opt;
+
+	if (skb_ensure_writable(skb, place.end))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	opt = skb->data + place.opt;
+	if (opt[0] != q->cfg.kind || opt[1] != place.len)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	stamp = hpcc_snapshot(q, hpcc_load(q, skb, ts_ns), ts_ns);
+	return hpcc_stamp_packet(skb->data, &place, &stamp, !hpcc_check_is_partial(skb, place.tcp));
+}
+
 #endif /* _HPCC_QDISC_STAMP_SNAPSHOT_H */

@@ -47,21 +47,6 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch, const struct hpcc_config *c
 	};
 }
 
-static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
-{
-	struct hpcc_opt_location place = hpcc_hint_location(hpcc_skb_cb(skb)->hint);
-	struct hpcc_stamp stamp;
-	const u8 *opt;
-
-	if (skb_ensure_writable(skb, place.end))
-		return HPCC_UNSTAMPED_NO_MEMORY;
-	opt = skb->data + place.opt;
-	if (opt[0] != q->cfg.kind || opt[1] != place.len)
-		return HPCC_UNSTAMPED_NO_OPTION;
-	stamp = hpcc_snapshot(q, hpcc_load(q, skb, ts_ns), ts_ns);
-	return hpcc_stamp_packet(skb->data, &place, &stamp, !hpcc_check_is_partial(skb, place.tcp));
-}
-
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
@@ -113,7 +98,7 @@ static noinline int hpcc_write_carrier(struct hpcc_sched *q, struct sk_buff *skb
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 row = FIELD_GET(HPCC_HINT_CARRIER, hpcc_skb_cb(skb)->hint);
-	int ret = likely(!row) ? hpcc_try_stamp(q, skb, ts_ns) :
+	int ret = likely(!row) ? hpcc_stamp_option_of(q, skb, ts_ns) :
 				 hpcc_write_carrier(q, skb, ts_ns, row);
 
 	trace_hpcc_stamp(q, skb, ts_ns, ret);

@@ -25,6 +25,7 @@ static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
 enum hpcc_stamp_row {
 	HPCC_ROW_OPTION,
 	HPCC_ROW_CSIG_PUSH,
+	HPCC_ROW_INNER,		/* the TCP option in tunnels */
 	HPCC_ROW_IOAM,
 	HPCC_ROW_IFA,
 	HPCC_ROW_INT,
@@ -51,7 +52,9 @@ struct hpcc_stamp_ops {
 	 * not there; or another error. NULL: another row has the same carrier.
 	 */
 	int	(*strip)(struct sk_buff *skb, u32 hint);
-	/* Check the configuration of a port that stamps the carrier. Returns 0 or an error. */
+	/* Check the configuration of a port that stamps the carrier. Returns 0 or an error. NULL:
+	 * all are valid.
+	 */
 	int	(*validate)(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			    struct netlink_ext_ack *extack);
 	void	(*commit)(struct hpcc_sched *q);	/* new configuration; may be NULL */

@@ -371,6 +371,8 @@ static const struct option options[] = {
 	  .max = HPCC_QUANTIZE_MAX, .allowed = "a number, 4 .. 16, or off" },
 	{ "strip", TCA_HPCC_STRIP, 1, parse_strip, print_strip,
 	  .allowed = "ioam, int, ifa, csig, or several: ioam,ifa; all, or off" },
+	{ "inner", TCA_HPCC_INNER, 1, parse_word, print_flag,
+	  .allowed = "on or off", .words = { "off", "on" } },
 };
 
 static const struct option *find_option(const char *arg)

@@ -14,6 +14,8 @@ static const char * const reasons[__HPCC_UNSTAMPED_MAX] = {
 	[HPCC_UNSTAMPED_FULL]		= "full",
 	[HPCC_UNSTAMPED_PHASE]		= "phase",
 	[HPCC_UNSTAMPED_NO_MEMORY]	= "no_memory",
+	[HPCC_UNSTAMPED_ENCRYPTED]	= "encrypted",
+	[HPCC_UNSTAMPED_NESTED]		= "nested",
 };
 
 /* Statistics of a module, perhaps of another version: missing counters are 0. */

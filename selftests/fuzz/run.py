@@ -30,7 +30,7 @@ CODE = {
     "stamp": (("/stamp.h", "/respond.h"), ""),
     "algo": (("/algo.h", "/measure.h", "/state.h", "/response.h"), r"hpcc_(?!response_)"),
     "receiver": (("/newint.h",), ""),
-} | {name: ((f"/{name}.h",), "") for name in ("ldcp", "fallback", "ioam", "int", "ifa", "csig", "border")}
+} | {name: ((f"/{name}.h",), "") for name in ("ldcp", "fallback", "ioam", "int", "ifa", "csig", "border", "tunnel")}
 
 # Minimum percentage of the code's regions (of the compiler's coverage) that the seeds alone reach.
 REACH_MIN = 95

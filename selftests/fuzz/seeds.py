@@ -357,6 +357,49 @@ def border_seeds():
     yield "options", run(b"".join(b"\x40" + bytes([kind, nr, 0, 0, what << 4]) + bytes(7)
                                   for kind in range(8) for nr in (0, 1) for what in range(5)))
 
+def tunnel_seeds():
+    def run(frame, have=0xffff, no_eth=False):
+        return struct.pack("<BH", no_eth, have) + frame
+
+    def over_udp(port, body, length=None, outer=ipv4):
+        length = 8 + len(body) if length is None else length
+        return outer(struct.pack("!HHHH", 1, port, length, 0) + body, proto=UDP)
+
+    def vxlan(packet, first=0x08, second=0, port=4789, **how):
+        return over_udp(port, bytes([first, second]) + bytes(6) + packet, **how)
+
+    def geneve(body, proto, first=0, second=0, options=b""):
+        return over_udp(6081, struct.pack("!BBHI", first, second, proto, 0) + options + body)
+
+    def gre(body, proto, flags=0, words=0):
+        return ipv4(struct.pack("!HH", flags, proto) + bytes(4 * words) + body, proto=47)
+
+    free3 = telemetry(FORWARD, FREE, FREE, FREE)
+    four, six = ipv4(tcp(free3)), ipv6(tcp(free3))
+    for name, sent in (
+            ("none", four), ("vxlan", vxlan(eth(four))), ("vxlan6", vxlan(eth(six, ETH_VLAN), port=8472, outer=ipv6)),
+            ("vxlan-gpe", vxlan(eth(four), 0x0c)), ("vxlan-rco", vxlan(eth(four), second=0x20)), ("vxlan-cut", over_udp(4789, b"\x08")),
+            ("vxlan-arp", vxlan(eth(bytes(28), proto=ETH_ARP))), ("vxlan-cut-eth", vxlan(bytes(9))),
+            ("geneve", geneve(eth(six), 0x6558, 1, options=bytes(4))), ("geneve-ip", geneve(four, 0x0800)),
+            ("geneve-version", geneve(four, 0x0800, 0x40)), ("geneve-control", geneve(four, 0x0800, 0, 0x80)),
+            ("geneve-long", geneve(b"", 0x0800, 63)), ("geneve-cut", over_udp(6081, bytes(7))),
+            ("udp-long", vxlan(eth(four), length=999)), ("udp-short", vxlan(eth(four), length=7)), ("udp-cut", ipv4(bytes(7), proto=UDP)),
+            ("udp", over_udp(53, bytes(99))), ("esp-udp", over_udp(4500, b"\1" * 20)), ("ike", over_udp(4500, bytes(20))),
+            ("keepalive", over_udp(4500, b"\xff")), ("gre", gre(four, 0x0800)), ("gre-all", gre(eth(six), 0x6558, 0xb000, 3)),
+            ("gre-pptp", gre(four, 0x880b, 0x2001, 1)), ("gre-long", gre(b"", 0x0800, 0xb000, 2)), ("gre-cut", ipv4(b"\0\0", proto=47)),
+            ("ipip", ipv4(four, proto=4)), ("sit", ipv4(six, proto=41)), ("esp", ipv4(bytes(50), proto=50)),
+            ("ah", ipv4(bytes(50), proto=51)), ("fragment", ipv4(ipv4(tcp(free3), frag=0x2000), proto=4)),
+            ("no-option", ipv4(ipv4(tcp()), proto=4))):
+        yield name, run(eth(sent))
+    yield "pieces", run(eth(vxlan(eth(six))), 0)
+    yield "macsec", run(eth(bytes(40), proto=0x88e5))
+    yield "cut-eth", run(bytes(9))
+    nested = four
+    for levels in range(1, 6):
+        nested = ipv4(nested, proto=4)
+        yield f"nested-{levels}", run(nested, no_eth=True)
+    yield "nested-kinds", run(ipv6(ipv6(gre(eth(vxlan(eth(six))), 0x6558), (DSTOPTS, bytes(4)), proto=4), proto=41), 0, True)
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: seeds.py DIR")

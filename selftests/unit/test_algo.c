@@ -323,6 +323,80 @@ TEST(algo_slow__doubles)
 	assert_true(a.slow_start_limit_q16 == BYTES(W_INIT));
 }
 
+/* W does not fall while U is below eta, but Wc follows W only when both are synchronised. Otherwise
+ * each ACK would divide the same W by U again.
+ */
+TEST(algo_slow__Wc_follows_once_per_round_trip)
+{
+	u32 i;
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	a.slow_start_limit_q16 = BYTES(5000);
+	a.U_q24 = p.eta_q24 / 2;
+	for (i = 0; i < 10; i++) {
+		a.W_q16 = hpcc_compute_wind(&a, &p, false) - BYTES(i * 100);
+		hpcc_algo_acked(&a, &p, 0, 500, BYTES(3000));
+		assert_true(a.W_q16 == BYTES(3000));
+		assert_true(a.Wc_q16 == BYTES(1000));
+	}
+	a.W_q16 = hpcc_compute_wind(&a, &p, true);
+	assert_true(a.W_q16 < BYTES(3000));
+	hpcc_algo_acked(&a, &p, 0, 500, BYTES(3000));
+	assert_true(a.W_q16 == BYTES(3000));
+	assert_true(a.Wc_q16 == BYTES(3000));
+}
+
+/* Few losses, or less than 1/8 of the packets in flight, change nothing. */
+TEST(algo_lost__keeps_the_rest)
+{
+	a.W_q16 = BYTES(40000);
+	a.Wc_q16 = BYTES(50000);
+	hpcc_algo_lost(&a, &p, 16, 2, 14, 500);
+	hpcc_algo_lost(&a, &p, 32, 3, 29, 500);
+	assert_true(a.W_q16 == BYTES(40000));
+	assert_true(a.Wc_q16 == BYTES(50000));
+	/* The path carries more than W, which has fallen since then. */
+	hpcc_algo_lost(&a, &p, 108, 14, 94, 500);
+	assert_true(a.W_q16 == BYTES(40000));
+	assert_true(a.Wc_q16 == BYTES(40000));
+	hpcc_algo_lost(&a, &p, 31, 3, 28, 500);
+	assert_true(a.W_q16 == BYTES(14000));
+	assert_true(a.Wc_q16 == BYTES(14000));
+	/* TCP had nothing to send. */
+	hpcc_algo_lost(&a, &p, 4, 3, 0, 500);
+	assert_true(a.W_q16 == BYTES(7000));
+	a.Wc_q16 = BYTES(3000);
+	a.slow_start_limit_q16 = BYTES(4000);
+	hpcc_algo_lost(&a, &p, 8, 1, 4, 500);
+	assert_true(a.W_q16 == BYTES(2000));
+	assert_true(a.Wc_q16 == BYTES(2000));
+	hpcc_algo_lost(&a, &p, 8, 8, 1, 1);
+	assert_true(a.W_q16 == p.W_min_q16);
+}
+
+/* In slow start Wc may be older than W: CE reduces W by 1/8, and additive increases follow. */
+TEST(algo_slow__CE_reduces_W)
+{
+	u32 i;
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	a.slow_start_limit_q16 = BYTES(4000);
+	a.U_q24 = p.eta_q24 / 2;
+	a.W_q16 = BYTES(4000);
+	hpcc_algo_reduce(&a, &p, 3);
+	assert_true(a.W_q16 == BYTES(3500));
+	assert_true(a.Wc_q16 == BYTES(3500));
+	p.max_stage = 0;
+	for (i = 0; i < HPCC_CE_STAGES; i++) {
+		assert_true(a.reduced);
+		a.W_q16 = hpcc_compute_wind(&a, &p, true);
+		hpcc_algo_acked(&a, &p, 0, 500, a.W_q16);
+		assert_true(a.W_q16 < BYTES(4000));
+	}
+	a.W_q16 = hpcc_compute_wind(&a, &p, true);
+	assert_false(a.reduced);
+}
+
 /* W_max grows with T: this does not restart slow start. */
 TEST(algo_slow__does_not_begin_again)
 {

@@ -9,6 +9,7 @@
 #include "../../tools/hpccmon/noacks.c"
 #include "../../tools/hpccmon/options.c"
 #include "../../tools/hpccmon/record.c"
+#include "../../tools/hpccmon/units.c"
 
 #define LIVE	1000
 
@@ -44,7 +45,7 @@ void writer_flush(struct writer *writer) { }
 void writer_line(struct writer *writer, const char *text) { }
 void writer_take(struct writer *writer, char *end) { }
 char *writer_room(struct writer *writer) { return line; }
-struct monitor *monitor_open(void) { return NULL; }
+struct monitor *monitor_open_flows(void) { return NULL; }
 void monitor_close(struct monitor *mon) { }
 void filter_parse(struct filter *filter, int nr, char **args) { }
 void catch_interrupts(void) { }

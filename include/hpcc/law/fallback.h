@@ -143,6 +143,13 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f, const struc
 	return false;
 }
 
+/* Whether more losses occurred than busy links explain. */
+static inline bool hpcc_fallback_beyond(const struct hpcc_fallback *f)
+{
+	return f->total > max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
+				HPCC_LOSS_EXCESS);
+}
+
 /* Whether an ACK ends the round trip. Call hpcc_fallback_ack(), which describes the arguments, only
  * for such an ACK.
  */
@@ -170,7 +177,7 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f, const struct hpcc
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *a, u64 now,
 				     u32 prior_delivered, u32 delivered, u32 lost, u32 snd_una)
 {
-	s64 excess, most;
+	s64 excess;
 	bool busy;
 
 	if (!hpcc_fallback_ends(f, a, prior_delivered))
@@ -186,8 +193,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f, struct hpcc_algo *
 	excess = excess * (1 << HPCC_LOSS_SHIFT) - (delivered - f->delivered);
 	f->total = max_t(s64, f->total + excess, 0);
 	f->excess = max_t(s64, f->excess + excess, 0);
-	most = (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT);
-	if (f->total > max_t(s64, most, HPCC_LOSS_EXCESS))
+	if (hpcc_fallback_beyond(f))
 		f->excess = f->total;
 	else if (busy || f->busy)
 		f->excess = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Parameters and state of the window law (hpcc/law/algo.h), and changes of W because of events that
- * are not records: a restart, CE, slow start.
+ * are not records: a restart, CE, losses, slow start.
  */
 #ifndef _HPCC_LAW_STATE_H
 #define _HPCC_LAW_STATE_H
@@ -31,6 +31,12 @@
 
 /* Minimum number of additive increases after CE: the draft's maxStage. */
 #define HPCC_CE_STAGES		5U
+
+/* W stays if a recovery has lost less than 1 / 2^3 of the packets in flight, or, except in slow
+ * start, fewer packets than this.
+ */
+#define HPCC_LOST_SHIFT		3
+#define HPCC_LOST_LEAST		3U
 
 /* A link without a record for this many round trips counts as idle. A path of 15 hops that is read
  * one record per round trip stays within this limit.
@@ -237,16 +243,42 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a, const struct hpcc_para
 	a->resync = true;
 }
 
-/* Reduce Wc by Wc / 2^@shift because of CE. A link without telemetry may have set CE. So incStage
- * restarts at 0, and at least HPCC_CE_STAGES additive increases follow: otherwise an idle or quiet
- * link would restore the W that was too large.
+/* Whether slow start limits W. */
+static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a, const struct hpcc_params *p)
+{
+	return a->slow_start_limit_q16 < p->W_max_q16;
+}
+
+/* Reduce Wc by Wc / 2^@shift because of CE. In slow start Wc may be far below W: reduce W. A link
+ * without telemetry may have set CE. So incStage restarts at 0, and HPCC_CE_STAGES or more additive
+ * increases follow: otherwise an idle or quiet link would restore the W that was too large.
  */
 static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p, u32 shift)
 {
+	if (hpcc_algo_is_slow(a, p))
+		a->Wc_q16 = max(a->Wc_q16, a->W_q16);
 	a->Wc_q16 = hpcc_clamp_wind(p, a->Wc_q16 - (a->Wc_q16 >> shift));
 	a->W_q16 = min(a->W_q16, a->Wc_q16);
 	a->inc_stage = 0;
 	a->reduced = true;
+}
+
+/* When a recovery began, @sent packets of @mss bytes were in flight. In its first round trip, in
+ * which the sender conserved packets, @lost were lost. If this is a large part, the path does not
+ * carry W: W is at most @kept packets, the number in flight now, or half of W if @kept is 0 because
+ * TCP has nothing to send. The next records show the load of the bytes that were in flight in that
+ * round trip, not of an older and larger Wc.
+ */
+static inline void hpcc_algo_lost(struct hpcc_algo *a, const struct hpcc_params *p, u32 sent,
+				  u32 lost, u32 kept, u32 mss)
+{
+	u32 least = max(sent >> HPCC_LOST_SHIFT, hpcc_algo_is_slow(a, p) ? 1U : HPCC_LOST_LEAST);
+	u64 limit_q16 = kept ? (u64)kept * mss << HPCC_W_BITS : a->W_q16 / 2;
+
+	if (lost < least)
+		return;
+	a->W_q16 = min(a->W_q16, hpcc_clamp_wind(p, limit_q16));
+	a->Wc_q16 = min(a->Wc_q16, a->W_q16);
 }
 
 /* Begin slow start after a restart: W grows at most by the bytes that are acknowledged, until its
@@ -259,12 +291,6 @@ static inline void hpcc_algo_slow(struct hpcc_algo *a)
 	a->slow_start_limit_q16 = a->W_q16;
 }
 
-/* Whether slow start limits W. */
-static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a, const struct hpcc_params *p)
-{
-	return a->slow_start_limit_q16 < p->W_max_q16;
-}
-
 /**
  * hpcc_algo_acked() - limit W and Wc in slow start
  * @a: connection, after the ACK's records were processed
@@ -273,9 +299,9 @@ static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a, const struct hpc
  * @mss: bytes of each packet; @packets * @mss is less than 2^40
  * @before_q16: W before the ACK
  *
- * Keep incStage at maxStage, so that W is multiplied in each round trip. While W doubles in each
- * round trip, Wc is older than the inflight bytes that U measures, and W = Wc / (U / eta) would
- * fall. So W does not fall while U is below eta.
+ * Keep incStage at maxStage, so that W is multiplied in each round trip, except after CE. While W
+ * doubles in each round trip, Wc is older than the inflight bytes that U measures, and
+ * W = Wc / (U / eta) would fall. So W does not fall while U is below eta.
  */
 static inline void hpcc_algo_acked(struct hpcc_algo *a, const struct hpcc_params *p, u32 packets,
 				   u32 mss, u64 before_q16)
@@ -286,10 +312,13 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a, const struct hpcc_params
 	/* W_max changes with T: a larger W_max does not restart slow start. */
 	if (!hpcc_algo_is_slow(a, p))
 		a->slow_start_limit_q16 = ~0ULL;
-	a->inc_stage = p->max_stage;
+	if (!a->reduced)
+		a->inc_stage = p->max_stage;
 	if (a->U_q24 < p->eta_q24 && a->W_q16 < before_q16) {
+		/* Wc follows if this ACK has synchronised it: U divides W once per round trip. */
+		if (a->Wc_q16 == a->W_q16)
+			a->Wc_q16 = before_q16;
 		a->W_q16 = before_q16;
-		a->Wc_q16 = max(a->Wc_q16, before_q16);
 	}
 	if (a->W_q16 > a->slow_start_limit_q16) {
 		a->W_q16 = a->slow_start_limit_q16;

@@ -28,7 +28,7 @@
 /* Results of hpcc_walk() besides enum hpcc_unstamped. */
 #define HPCC_WALK_FOUND		(-1)	/* an option was found, and place is set */
 #define HPCC_WALK_MORE		(-2)	/* the walk needs place->need readable bytes */
-#define HPCC_WALK_TCP		(-3)	/* internal: a TCP header was found */
+#define HPCC_WALK_L4		(-3)	/* internal: place->l4, proto and end are set */
 
 /* Instead of an option kind: stop after the IP header. No option has the kind EOL. */
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
@@ -38,6 +38,8 @@ struct hpcc_opt_location {
 	u32	need;		/* after HPCC_WALK_MORE: number of bytes that must be readable */
 	u32	version;	/* 4 or 6 if the IP header is valid, for any result; or 0 */
 	u32	ip;		/* offset of the IP header, if version is not 0; or 0 */
+	u32	l4;		/* offset of the bytes after the IP header and its extensions */
+	u32	proto;		/* their protocol number */
 	u32	tcp;		/* offset of the TCP header */
 	u32	opt;		/* offset of the option */
 	u32	len;		/* length of the option */
@@ -167,11 +169,10 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
 	if (frag & HPCC_IP_FRAGMENT)
 		return HPCC_UNSTAMPED_FRAGMENT;
-	if (ip[offsetof(struct iphdr, protocol)] != IPPROTO_TCP)
-		return HPCC_UNSTAMPED_NOT_TCP;
-	place->tcp = off + hlen;
+	place->proto = ip[offsetof(struct iphdr, protocol)];
+	place->l4 = off + hlen;
 	place->end = off + total;
-	return HPCC_WALK_TCP;
+	return HPCC_WALK_L4;
 }
 
 static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
@@ -208,25 +209,26 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	}
 	if (next == NEXTHDR_FRAGMENT)
 		return HPCC_UNSTAMPED_FRAGMENT;
-	if (next != NEXTHDR_TCP)
-		return HPCC_UNSTAMPED_NOT_TCP;
-	place->tcp = at;
+	place->proto = next;
+	place->l4 = at;
 	place->end = end;
-	return HPCC_WALK_TCP;
+	return HPCC_WALK_L4;
 }
 
-/* Find the network header after an Ethernet header and VLAN tags. Returns as hpcc_walk_need(). */
-static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off, u32 *proto,
+/* Find the network header after the Ethernet header at @start, and VLAN tags. Returns as
+ * hpcc_walk_need().
+ */
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 start, u32 *off, u32 *proto,
 				struct hpcc_opt_location *place)
 {
 	u32 tags;
 	int ret;
 
-	ret = hpcc_walk_need(f, f->len, 0, ETH_HLEN, place);
+	ret = hpcc_walk_need(f, f->len, start, ETH_HLEN, place);
 	if (ret)
 		return ret;
-	*off = ETH_HLEN;
-	*proto = get_unaligned_be16(f->p + offsetof(struct ethhdr, h_proto));
+	*off = start + ETH_HLEN;
+	*proto = get_unaligned_be16(f->p + start + offsetof(struct ethhdr, h_proto));
 	for (tags = 0; *proto == ETH_P_8021Q || *proto == ETH_P_8021AD; tags++) {
 		const u8 *tag = f->p + *off;
 
@@ -257,7 +259,7 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind, struct hpcc_opt
 	place->version = 0;
 	place->ip = 0;
 	if (proto == HPCC_PROTO_ETHERNET) {
-		ret = hpcc_walk_eth(&within, &off, &proto, place);
+		ret = hpcc_walk_eth(&within, 0, &off, &proto, place);
 		if (ret)
 			return ret;
 	}
@@ -271,7 +273,12 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind, struct hpcc_opt
 	default:
 		return HPCC_UNSTAMPED_NOT_TCP;
 	}
-	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(&within, kind, place) : ret;
+	if (ret != HPCC_WALK_L4)
+		return ret;
+	if (place->proto != IPPROTO_TCP)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->tcp = place->l4;
+	return hpcc_walk_tcp(&within, kind, place);
 }
 
 /* Snapshot of a port at the departure of a packet. */

@@ -151,6 +151,7 @@ enum {
 	TCA_HPCC_QLEN,		/* u8, enum hpcc_qlen; needs TCA_HPCC_CLASS64 */
 	TCA_HPCC_QUANTIZE,	/* u8, steps of u' in records that leave; 0: records unchanged */
 	TCA_HPCC_STRIP,		/* u8, HPCC_STAMP_*, carriers to remove: IOAM, INT, IFA, CSIG */
+	TCA_HPCC_INNER,		/* u8, 1: fill in the TCP option of packets in tunnels, too */
 	__TCA_HPCC_MAX,
 };
 
@@ -186,6 +187,7 @@ enum {
 #define HPCC_CLASSES_MAX	255	/* of one port */
 #define HPCC_QUANTIZE_MIN	4	/* u' is rounded up to multiples of 1/4 */
 #define HPCC_QUANTIZE_MAX	16
+#define HPCC_TUNNELS_MAX	4	/* around a TCP segment */
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
@@ -233,6 +235,9 @@ enum hpcc_unstamped {
 	HPCC_UNSTAMPED_FULL,		/* no slot is free, or 15 hops were passed */
 	HPCC_UNSTAMPED_PHASE,		/* the option addresses later hops only */
 	HPCC_UNSTAMPED_NO_MEMORY,	/* the header could not be made writable */
+	/* Only with TCA_HPCC_INNER: */
+	HPCC_UNSTAMPED_ENCRYPTED,	/* ESP or MACsec */
+	HPCC_UNSTAMPED_NESTED,		/* in more than HPCC_TUNNELS_MAX tunnels */
 	__HPCC_UNSTAMPED_MAX,
 };
 

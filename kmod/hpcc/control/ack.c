@@ -5,9 +5,10 @@
  * cwnd and pacing rate.
  *
  * Loss: recovery conserves packets for one round trip. Then W controls the window again: telemetry
- * measures the load. After an RTO W restarts from one segment, after classic from classic's window,
- * as in slow start. CE: Wc falls by 1/8 and incStage restarts. So the flow also reacts to the queue
- * of a link without telemetry while all links with telemetry are idle.
+ * measures the load. If 1/8 of the packets was lost, W is at most the bytes in flight. After an RTO
+ * W restarts from one segment, after classic from classic's window, as in slow start. CE: Wc falls
+ * by 1/8 and incStage restarts. So the flow also reacts to the queue of a link without telemetry
+ * while all links with telemetry are idle.
  */
 #include <hpcc/compat.h>
 

@@ -72,12 +72,14 @@ bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 }
 
 /* Classic's window, in segments, after losses that no link with telemetry explains: half of the
- * packets delivered in a round trip, as in Reno. After a failed return it is at most classic's
- * previous window, so that a return takes no bandwidth from other flows.
+ * packets delivered in a round trip, as in Reno. If a busy link explained windows of losses before,
+ * it is halved once for each, because Reno would have done so. After a failed return it is at most
+ * classic's previous window, so that a return takes no bandwidth from other flows.
  */
 u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
-	u32 window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
+	u32 halvings = hpcc_fallback_beyond(&flow->fallback) ? HPCC_LOSS_WINDOWS : 1;
+	u32 window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) >> halvings, 2U);
 
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 		window = min(window, flow->loss.classic_cwnd);

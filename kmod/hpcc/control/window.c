@@ -5,6 +5,7 @@
  *	snd_cwnd = W / MSS, rounded up	(at least 1, paced at R)
  *	sk_pacing_rate = R = W / T
  */
+#include "control/loss.h"
 #include "control/receiver_ops.h"
 #include "control/window.h"
 
@@ -131,20 +132,40 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	WRITE_ONCE(sk->sk_pacing_rate, clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
-/* Set cwnd, burst limit and pacing rate from W. During packet conservation one packet may leave for
- * each packet that has left the network.
+/* Whether TCP has packets to send that only cwnd holds back. */
+static bool hpcc_holds_back(const struct tcp_sock *tp)
+{
+	u32 end = before(tp->write_seq, tcp_wnd_end(tp)) ? tp->write_seq : tcp_wnd_end(tp);
+
+	return tp->lost_out > tp->retrans_out ||
+	       (s32)(end - tp->snd_nxt) >= (s32)tp->mss_cache;
+}
+
+/* The cwnd during packet conservation: one packet may leave for each packet that has left the
+ * network. The first ACK of a packet that was sent since then ends conservation, and W follows the
+ * losses. In receiver mode the receiver computes W.
  */
+static u32 hpcc_conserve(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 kept = max(tcp_packets_in_flight(tp) + rs->acked_sacked, 1U);
+
+	if (!rs->prior_mstamp || (s32)(rs->prior_delivered - flow->conserve_delivered) < 0)
+		return min(hpcc_cwnd(sk, flow), kept);
+	hpcc_conserve_end(flow);
+	if (!flow->rx_window_active)
+		hpcc_algo_lost(&flow->algo, &flow->params, flow->conserve_sent,
+			       max_t(s32, hpcc_lost(tp, flow) - flow->conserve_lost, 0),
+			       hpcc_holds_back(tp) ? kept : 0, tp->mss_cache);
+	return hpcc_cwnd(sk, flow);
+}
+
+/* Set cwnd, burst limit and pacing rate from W. */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = hpcc_cwnd(sk, flow);
+	u32 cwnd = flow->conserving ? hpcc_conserve(sk, flow, rs) : hpcc_cwnd(sk, flow);
 
-	if (flow->conserving) {
-		if (rs->prior_mstamp && (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
-			hpcc_conserve_end(flow);
-		else
-			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) + rs->acked_sacked, 1U));
-	}
 	tcp_snd_cwnd_set(tp, cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);
 	hpcc_set_rate(sk, flow, true);

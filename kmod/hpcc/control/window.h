@@ -30,6 +30,9 @@ static inline void hpcc_conserve_begin(const struct tcp_sock *tp, struct hpcc_fl
 {
 	flow->conserving = true;
 	flow->conserve_delivered = tp->delivered;
+	flow->conserve_sent = tp->packets_out;
+	/* TCP has marked these losses, but has not retransmitted them yet: hpcc_lost() has them. */
+	flow->conserve_lost = tp->total_retrans - flow->loss.dsacked;
 }
 
 static inline void hpcc_conserve_end(struct hpcc_flow *flow)

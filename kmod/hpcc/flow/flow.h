@@ -20,6 +20,7 @@
 #include <hpcc/law/algo.h>
 #include <hpcc/law/fallback.h>
 #include <hpcc/law/phase.h>
+#include <hpcc/wire/accecn.h>
 #include <hpcc/wire/record.h>
 
 #include "common/pace.h"
@@ -286,6 +287,8 @@ struct hpcc_flow {
 	struct hpcc_flow_loss loss;
 	u32 classic_seq;	/* a round trip of classic ends when this byte is acknowledged */
 	u32 conserve_delivered;	/* packets delivered when packet conservation began */
+	u32 conserve_sent;	/* packets in flight before that */
+	u32 conserve_lost;	/* hpcc_lost() before that */
 	struct hpcc_flow_reserve reserve;
 	u8 settle;		/* from net.hpcc.settle (law.c) */
 	u8 why;			/* reason of the last fallback, enum hpcc_flow_why */
@@ -294,6 +297,7 @@ struct hpcc_flow {
 	u32 ignored[HPCC_IGNORED_MAX];	/* by enum hpcc_ignored */
 
 	bool dead;		/* set by release(): do not dereference @sk */
+	struct hpcc_accecn accecn;	/* written by LOCAL_OUT without a lock (local_out.c) */
 	spinlock_t lock;	/* covers @dead, and writers of @path */
 	u32 id;			/* number of the flow in its network namespace */
 	struct rcu_head rcu;

@@ -17,6 +17,8 @@
  *		a segment that already has our option.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
+ *	AccECN	If TCP has written an AccECN option, a segment may lose it to make space for our
+ *		option; <hpcc/wire/accecn.h> has the rules. TCP's own state counts it as sent.
  *	headers	The network header and the transport header keep their offsets from skb->data;
  *		csum_start stays at the TCP header.
  */
@@ -39,6 +41,9 @@
  */
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
+
+/* Option space beside timestamps. */
+#define HPCC_ROOM_USUAL	(HPCC_TCP_HEADER_MAX - sizeof(struct tcphdr) - HPCC_TCPOPTS_USUAL_LEN)
 
 /* Whether @skb is a TCP segment as TCP creates it, without a checksum yet, and not in a tunnel. */
 static bool hpcc_segment_parse(struct hpcc_segment *seg)
@@ -288,6 +293,33 @@ static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment 
 	return by;
 }
 
+/* Offset of an AccECN option that @seg may lose; -ENOENT: none. */
+static noinline int __cold hpcc_accecn_spare(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+{
+	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
+	int at = hpcc_accecn_find(opts, seg->thlen - sizeof(struct tcphdr));
+	u32 segs = hpcc_peek(tcp_sk(flow->sk)->segs_out);
+	struct hpcc_accecn last = {
+		.head = READ_ONCE(flow->accecn.head),
+		.segs = READ_ONCE(flow->accecn.segs),
+	};
+
+	if (at < 0 || !hpcc_accecn_is_usual(seg->state->net))
+		return -ENOENT;
+	if (hpcc_accecn_may_drop(&last, opts + at, segs - skb_shinfo(seg->skb)->gso_segs, segs))
+		return at;
+	WRITE_ONCE(flow->accecn.head, last.head);
+	WRITE_ONCE(flow->accecn.segs, last.segs);
+	return -ENOENT;
+}
+
+static noinline bool __cold hpcc_accecn_drop(struct hpcc_segment *seg, struct hpcc_flow *flow,
+					     u32 at)
+{
+	WRITE_ONCE(flow->accecn.segs, hpcc_peek(tcp_sk(flow->sk)->segs_out));
+	return hpcc_segment_cut(seg, at, HPCC_ACCECN_PADDED);
+}
+
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	bool data = !hpcc_is_pure(seg), new_data;
@@ -299,7 +331,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct hpcc_carrier_ops *carrier = NULL;
 	u32 forward = 0;
 	u32 echo = 0;
-	u32 room, len;
+	u32 room, beside, len;
+	int accecn = -ENOENT;
 
 	if (!flow)
 		return;
@@ -317,6 +350,15 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
+	beside = room;
+	/* A request alone needs one slot, unless it is for a later hop. */
+	if (unlikely(room < HPCC_ROOM_USUAL) && presence == HPCC_ABSENT &&
+	    (!carrier || room < hpcc_opt_len(1) || hpcc_echo_pending(flow) ||
+	     hpcc_phase_needs_slots(READ_ONCE(flow->next_hop)))) {
+		accecn = hpcc_accecn_spare(seg, flow);
+		if (accecn >= 0)
+			room += HPCC_ACCECN_PADDED;
+	}
 	if (carrier)
 		carrier = hpcc_request_by(seg, sk, flow, &room);
 	if (unlikely(hpcc_is_unusual(flow, presence))) {
@@ -343,8 +385,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
 		carrier = &hpcc_tcp_option;
-	if (unlikely(carrier != &hpcc_tcp_option && carrier->push) ?
-	    !carrier->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0)) {
+	if ((unlikely(len > beside) && !hpcc_accecn_drop(seg, flow, accecn)) ||
+	    (unlikely(carrier != &hpcc_tcp_option && carrier->push) ?
+	     !carrier->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0))) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}

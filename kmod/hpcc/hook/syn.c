@@ -43,11 +43,12 @@ static noinline int hpcc_syn_find(const u8 *opts, u32 len, const struct hpcc_sys
 	return hpcc_syn_opt_find(opts, len, hpcc_note_kind(note), READ_ONCE(sysctls->option_exid));
 }
 
-static bool hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_sysctls *sysctls,
-			     struct hpcc_note note)
+/* Return: the capabilities in a segment that already has the option, or an error. */
+static int hpcc_syn_written(const struct hpcc_segment *seg, const struct hpcc_sysctls *sysctls,
+			    struct hpcc_note note)
 {
 	return hpcc_syn_find((const u8 *)(hpcc_segment_th(seg) + 1),
-			     seg->thlen - sizeof(struct tcphdr), sysctls, note) >= 0;
+			     seg->thlen - sizeof(struct tcphdr), sysctls, note);
 }
 
 /* An option of our kind in a SYN may be of another experiment, and does not prevent ours. @allowed:
@@ -94,7 +95,7 @@ void __cold hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	struct hpcc_tuple tuple;
 	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
 
-	if (hpcc_syn_written(seg, sysctls, note))
+	if (hpcc_syn_written(seg, sysctls, note) >= 0)
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
@@ -122,8 +123,9 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg, const struct req
 			     READ_ONCE(req->rsk_listener));
 }
 
-/* Answer a SYN that carried the option. @seg: the SYN-ACK. @sk: the request socket. Context:
- * LOCAL_OUT.
+/* Answer a SYN that carried the option. A BPF program (hpccmon observe) cannot know which
+ * congestion control the child will run. If it has answered already, its capabilities count. @seg:
+ * the SYN-ACK. @sk: the request socket. Context: LOCAL_OUT.
  */
 void __cold hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 {
@@ -132,18 +134,19 @@ void __cold hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
-	u16 caps;
+	int written, caps;
 
 	if (!skb_dst(seg->skb))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_read(net, &tuple, irs, NULL, false);
-	if (!note.caps ||
-	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note) ||
+	written = hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, note);
+	if (!note.caps || (written >= 0 && (note.done || hpcc_key_caps(sk) & HPCC_KEY_REQUIRED)) ||
 	    !hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				  hpcc_synack_route_cc(seg, req, &tuple)))
 		return;
-	caps = hpcc_syn_write(seg, net, sk, hpcc_note_kind(note), note.caps & HPCC_CAP_SIGNED);
+	caps = written >= 0 ? written : hpcc_syn_write(seg, net, sk, hpcc_note_kind(note),
+						       note.caps & HPCC_CAP_SIGNED);
 	if (!caps)
 		return;
 	note.caps &= caps | ~HPCC_CAP_SIGNED;

@@ -175,6 +175,45 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 }
 EXPORT_SYMBOL_GPL(hpcc_set_ip_length);
 
+/* Move the headers of a segment, up to offset @head, by @n bytes: towards the front if @n is
+ * positive.
+ */
+static void hpcc_segment_move(struct hpcc_segment *seg, u32 head, s32 n)
+{
+	struct sk_buff *skb = seg->skb;
+	u8 *old = skb->data;
+
+	if (n >= 0)
+		skb_push(skb, n);
+	else
+		skb_pull(skb, -n);
+	memmove(skb->data, old, head);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, seg->thoff);
+	skb->csum_start -= n;
+	hpcc_set_ip_length(skb, seg->state->pf);
+}
+
+/* The TCP header of a segment has grown by @n bytes, a multiple of 4, which may be negative. */
+static void hpcc_segment_grown(struct hpcc_segment *seg, s32 n)
+{
+	hpcc_segment_th(seg)->doff += n / 4;
+	hpcc_segment_checksum(seg, n);
+	seg->thlen += n;
+}
+
+/* Remove @n bytes of options at the offset @at of the options, both multiples of 4. Return: false
+ * if there is no memory.
+ */
+bool hpcc_segment_cut(struct hpcc_segment *seg, u32 at, u32 n)
+{
+	if (skb_cow_head(seg->skb, 0))
+		return false;
+	hpcc_segment_move(seg, seg->thoff + sizeof(struct tcphdr) + at, -n);
+	hpcc_segment_grown(seg, -n);
+	return true;
+}
+
 /**
  * hpcc_segment_put() - append options to the existing ones, and make room after the TCP header
  * @seg: the segment
@@ -191,16 +230,9 @@ bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 
 
 	if (skb_cow_head(skb, n))
 		return false;
-	skb_push(skb, n);
-	memmove(skb->data, skb->data + n, head);
-	skb_reset_network_header(skb);
-	skb_set_transport_header(skb, seg->thoff);
-	skb->csum_start -= n;
-	hpcc_set_ip_length(skb, seg->state->pf);
+	hpcc_segment_move(seg, head, n);
 	memcpy(skb->data + head, options, len);
-	hpcc_segment_th(seg)->doff += len / 4;
-	hpcc_segment_checksum(seg, len);
-	seg->thlen += len;
+	hpcc_segment_grown(seg, len);
 	return true;
 }
 EXPORT_SYMBOL_GPL(hpcc_segment_put);

@@ -51,6 +51,7 @@ u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
+bool hpcc_segment_cut(struct hpcc_segment *seg, u32 at, u32 n);
 bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 behind);
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The AccECN option of RFC 9768, which TCP writes into each segment from Linux 6.18 on if both ends
+ * negotiated AccECN, and tcp_ecn_option is 2 (the default) or 3. With 1 all options stay.
+ * Beside timestamps it leaves 16 bytes, which is one record. Its counters are cumulative, and the
+ * ACE field of the TCP header stays in each segment. So a segment may leave without it if these
+ * rules of RFC 9768 hold:
+ *
+ *	3.2.3.2.1	The first ACK and the first data segment carry the option: the first option
+ *			that is seen here stays.
+ *	3.2.3.3		A changed counter of CE or ECT(1) is sent at once, and in the next segment.
+ *			While only the counter of ECT(0) grows, every n-th ACK carries the option.
+ *			Here n is 2 at most (packets before TSO), so the counter cannot grow by
+ *			2^22 bytes in between.
+ *
+ * The functions use no skb, policy or clock.
+ */
+#ifndef _HPCC_WIRE_ACCECN_H
+#define _HPCC_WIRE_ACCECN_H
+
+#include <hpcc/wire/record.h>
+
+/* Order 1: the counters of ECT(1), CE and ECT(0), 3 bytes each. The order that Linux writes. */
+#define HPCC_TCPOPT_ACCECN1	174
+#define HPCC_ACCECN_LEN		11
+#define HPCC_ACCECN_PADDED	12
+
+/* The options of a connection so far. 8 bits of each value are enough: one of 256 changes of a
+ * counter may be seen one option later, and an option may stay although it could be left out.
+ */
+struct hpcc_accecn {
+	u8 head;	/* of kind, length, ECT(1) and CE of the last option that stayed */
+	u8 segs;	/* of the segments sent when an option was left out, or @head changed */
+};
+
+static inline u8 hpcc_accecn_head(const u8 *opt)
+{
+	u64 head = get_unaligned_be64(opt);
+
+	head ^= head >> 32;
+	head ^= head >> 16;
+	return head ^ head >> 8;
+}
+
+/* Find a complete AccECN option and its padding in the @len option bytes of a TCP header. Return:
+ * its offset, a multiple of 4, or -ENOENT.
+ */
+static inline int hpcc_accecn_find(const u8 *opts, u32 len)
+{
+	u32 pos = 0;
+	int at = hpcc_opt_next(opts, len, &pos, HPCC_TCPOPT_ACCECN1);
+
+	if (at < 0 || at % 4 || pos - at != HPCC_ACCECN_LEN || pos == len ||
+	    opts[pos] != HPCC_TCPOPT_NOP)
+		return -ENOENT;
+	return at;
+}
+
+/* Whether a segment may leave without its option @opt. @before, @after: number of segments that the
+ * connection sent before this one, and with it. If not, remember that the option leaves.
+ */
+static inline bool hpcc_accecn_may_drop(struct hpcc_accecn *last, const u8 *opt, u32 before,
+					u32 after)
+{
+	u8 head = hpcc_accecn_head(opt);
+
+	if (head == last->head)
+		return (u8)before != last->segs;
+	last->head = head;
+	last->segs = after;
+	return false;
+}
+
+#endif /* _HPCC_WIRE_ACCECN_H */
