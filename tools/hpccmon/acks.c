@@ -14,7 +14,7 @@
 
 #include "hpccmon.h"
 #include "acks.h"
-#include "acks.skel.h"
+#include <acks.skel.h>
 #include "bpf/acks.h"
 
 enum field { COOKIE, W, WC, U, T, STAGE, NR_FIELDS };

@@ -200,7 +200,7 @@ static uint32_t mode_of(const char *text)
 {
 	uint32_t mode;
 
-	for (mode = HPCC_FLOW_TELEMETRY; mode < HPCC_FLOW_DOUBTING; mode++)
+	for (mode = HPCC_FLOW_TELEMETRY; mode < FLOW_OBSERVED; mode++)
 		if (!strcmp(text, mode_text(mode)))
 			break;
 	return mode;

@@ -43,9 +43,11 @@ struct value {
 	const char *const	*words;
 };
 
-/* get dumps the table, and the next two commands set and delete; nest is the attribute of an entry.
+/* name is the command of hpccmon. get dumps the table, and the next two commands set and delete;
+ * nest is the attribute of an entry.
  */
 struct table {
+	const char	*name;
 	uint8_t		get;
 	uint16_t	nest;
 	struct value	values[VALUES_MAX + 1];
@@ -56,32 +58,33 @@ static const char *const carrier_words[] = { "tcp", "ioam", "int", "ifa", "csig"
 static const char *const flag_words[] = { "no", "yes", NULL };
 static const char *const rate_units[] = { "bit", "kbit", "mbit", "gbit", "tbit", NULL };
 
-static const struct table links = { HPCC_CMD_LINK_GET, HPCC_A_TABLE_LINK, {
-	{ "node", "node", HPCC_A_LINK_NODE, 4, KEY, 0, 0xfffffe, NULL },
-	{ "port", "port", HPCC_A_LINK_PORT, 4, KEY, 0, 0xfffe, NULL },
-	{ "rate", "rate_bps", HPCC_A_LINK_RATE, 8, NEEDED, HPCC_RATE_MIN * 8, HPCC_RATE_MAX * 8,
-	  NULL },
-	{ "unit", "unit_bytes", HPCC_A_LINK_UNIT, 4, OPTIONAL, 1, UINT16_MAX, NULL },
-} };
-
-static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
-	{ "prefix", "prefix", HPCC_A_ROUTE_PREFIX, 0, KEY, 0, 0, NULL },
-	{ "where", "where", HPCC_A_ROUTE_WHERE, 4, OPTIONAL, 0, 1, where_words },
-	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
-	{ "base_rtt_ns", "base_rtt_ns", HPCC_A_ROUTE_BASE_RTT_NS, 4, OR_ZERO, 1000, 1000000000,
-	  NULL },
-	{ "eta_permille", "eta_permille", HPCC_A_ROUTE_ETA_PERMILLE, 4, OPTIONAL, 1, 1000, NULL },
-	{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OR_ZERO, 1, 1000000, NULL },
-	{ "sample", "sample", HPCC_A_ROUTE_SAMPLE, 4, OPTIONAL, 0, 64, NULL },
-} };
-
-static const struct table keys = { HPCC_CMD_KEY_GET, HPCC_A_TABLE_KEY, {
-	{ "prefix", "prefix", HPCC_A_KEY_PREFIX, 0, KEY, 0, 0, NULL },
-	{ "send", NULL, HPCC_A_KEY_SEND, HPCC_KEY_LEN, NEEDED, 0, 0, NULL },
-	{ "accept", NULL, HPCC_A_KEY_ACCEPT, HPCC_KEY_LEN, OPTIONAL, 0, 0, NULL },
-	{ "accept", "accept", HPCC_A_KEY_HAS_ACCEPT, 1, SHOWN, 0, 1, flag_words },
-	{ "require", "require", HPCC_A_KEY_REQUIRE, 1, OPTIONAL, 0, 1, flag_words },
-} };
+static const struct table tables[] = {
+	{ "link", HPCC_CMD_LINK_GET, HPCC_A_TABLE_LINK, {
+		{ "node", "node", HPCC_A_LINK_NODE, 4, KEY, 0, 0xfffffe, NULL },
+		{ "port", "port", HPCC_A_LINK_PORT, 4, KEY, 0, 0xfffe, NULL },
+		{ "rate", "rate_bps", HPCC_A_LINK_RATE, 8, NEEDED, HPCC_RATE_MIN * 8,
+		  HPCC_RATE_MAX * 8, NULL },
+		{ "unit", "unit_bytes", HPCC_A_LINK_UNIT, 4, OPTIONAL, 1, UINT16_MAX, NULL },
+	} },
+	{ "route", HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
+		{ "prefix", "prefix", HPCC_A_ROUTE_PREFIX, 0, KEY, 0, 0, NULL },
+		{ "where", "where", HPCC_A_ROUTE_WHERE, 4, OPTIONAL, 0, 1, where_words },
+		{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
+		{ "base_rtt_ns", "base_rtt_ns", HPCC_A_ROUTE_BASE_RTT_NS, 4, OR_ZERO, 1000,
+		  1000000000, NULL },
+		{ "eta_permille", "eta_permille", HPCC_A_ROUTE_ETA_PERMILLE, 4, OPTIONAL, 1, 1000,
+		  NULL },
+		{ "n_flows", "n_flows", HPCC_A_ROUTE_N_FLOWS, 4, OR_ZERO, 1, 1000000, NULL },
+		{ "sample", "sample", HPCC_A_ROUTE_SAMPLE, 4, OPTIONAL, 0, 64, NULL },
+	} },
+	{ "key", HPCC_CMD_KEY_GET, HPCC_A_TABLE_KEY, {
+		{ "prefix", "prefix", HPCC_A_KEY_PREFIX, 0, KEY, 0, 0, NULL },
+		{ "send", NULL, HPCC_A_KEY_SEND, HPCC_KEY_LEN, NEEDED, 0, 0, NULL },
+		{ "accept", NULL, HPCC_A_KEY_ACCEPT, HPCC_KEY_LEN, OPTIONAL, 0, 0, NULL },
+		{ "accept", "accept", HPCC_A_KEY_HAS_ACCEPT, 1, SHOWN, 0, 1, flag_words },
+		{ "require", "require", HPCC_A_KEY_REQUIRE, 1, OPTIONAL, 0, 1, flag_words },
+	} },
+};
 
 /* The file and the line that we read, for error messages. */
 static char place[256];
@@ -370,20 +373,23 @@ static void show_table(const struct table *table, bool json)
 		puts(show.nr ? "]" : "[]");
 }
 
-static int cmd_table(const struct table *table, int argc, char **argv)
+/* hpccmon link, hpccmon route, hpccmon key */
+int cmd_table(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
+	const struct table *table = tables;
+	bool json = false;
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &json },
 		{ }
 	};
 	static const char verbs[] = "show, set, del, flush, load";
 	const char *verb = "show";
 	struct nlmsghdr *nlh;
-	bool json = false;
 	int nr;
 
-	while (next_option(argc, argv, "j", options) != -1)
-		json = true;
+	while (strcmp(table->name, argv[0]))
+		table++;
+	take_options(argc, argv, options);
 	nr = argc - optind;
 	argv += optind;
 	if (nr && nr--)
@@ -405,19 +411,4 @@ static int cmd_table(const struct table *table, int argc, char **argv)
 	}
 	send_request(nlh, NULL, NULL);
 	return 0;
-}
-
-int cmd_link(int argc, char **argv)
-{
-	return cmd_table(&links, argc, argv);
-}
-
-int cmd_key(int argc, char **argv)
-{
-	return cmd_table(&keys, argc, argv);
-}
-
-int cmd_route(int argc, char **argv)
-{
-	return cmd_table(&routes, argc, argv);
 }

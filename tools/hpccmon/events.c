@@ -22,16 +22,8 @@ struct listener {
 	uint64_t		events;
 	uint64_t		missed;
 	uint64_t		lost;
-	uint64_t		most;	/* end after this many events, 0: never */
+	uint32_t		most;	/* end after this many events, 0: never */
 };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
 
 static const char *clock_text(char text[32])
 {
@@ -48,7 +40,7 @@ static void tell_json(const struct flow *flow)
 {
 	struct json_object *object = event_json(flow);
 
-	json_object_object_add(object, "time", json_object_new_double(now()));
+	json_object_object_add(object, "time", json_object_new_double(seconds(CLOCK_REALTIME)));
 	json_line(object);
 }
 
@@ -122,22 +114,16 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 
 int cmd_events(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "count", required_argument, NULL, 'c' },
+	struct listener listener = {};
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &listener.json },
+		{ "count", 'c', OPTION_WHOLE, &listener.most, .min = 1, .max = 1000000000 },
 		{ }
 	};
-	struct listener listener = {};
 	struct filter filter;
 	struct monitor *mon;
-	int option;
 
-	while ((option = next_option(argc, argv, "jc:", options)) != -1) {
-		if (option == 'j')
-			listener.json = true;
-		else
-			listener.most = whole_option("--count", 1, 1000000000);
-	}
+	take_options(argc, argv, options);
 	filter_parse(&filter, argc - optind, argv + optind);
 	listener.filter = &filter;
 	catch_interrupts();

@@ -14,27 +14,13 @@
 #define LISTEN_DEFAULT	"127.0.0.1:4722"
 #define FLOWS_DEFAULT	100
 
-static bool write_all(int fd, const char *text, size_t length)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	while (done < length) {
-		n = write(fd, text + done, length - done);
-		if (n < 0 && errno != EINTR)
-			return false;
-		done += n > 0 ? n : 0;
-	}
-	return true;
-}
-
 /* node_exporter does not read the temporary file, because its name does not end in ".prom". */
 static void replace_file(const char *name, const char *text, size_t length)
 {
 	int fd, err;
 	char *new = file_beside(name, &fd);
 
-	if (!write_all(fd, text, length)) {
+	if (dprintf(fd, "%s", text) != (int)length) {
 		err = errno;
 		unlink(new);
 		die("%s: %s", name, strerror(err));
@@ -63,31 +49,20 @@ static int write_metrics(struct export *export, const char *name)
 
 int cmd_export(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "flows", optional_argument, NULL, 'f' },
-		{ "host", required_argument, NULL, 'H' },
-		{ "listen", required_argument, NULL, 'l' },
-		{ "names", no_argument, NULL, 'n' },
-		{ "textfile", required_argument, NULL, 't' },
-		{ }
-	};
 	const char *where = NULL, *file = NULL;
 	struct export export = {};
-	int option, status;
+	const struct option_spec options[] = {
+		{ "flows", 'f', OPTION_WHOLE, &export.flows, .min = 1, .max = FLOWS_MAX,
+		  .without = FLOWS_DEFAULT },
+		{ "host", 'H', OPTION_TEXT, .to = &export.hosts },
+		{ "listen", 'l', OPTION_TEXT, .to = &where },
+		{ "names", 'n', OPTION_FLAG, .to = &export.names },
+		{ "textfile", 't', OPTION_TEXT, .to = &file },
+		{ }
+	};
+	int status;
 
-	while ((option = next_option(argc, argv, "f::H:l:nt:", options)) != -1) {
-		if (option == 'f')
-			export.flows = optarg ? whole_option("--flows", 1, FLOWS_MAX) :
-				       FLOWS_DEFAULT;
-		else if (option == 'H')
-			export.hosts = optarg;
-		else if (option == 'l')
-			where = optarg;
-		else if (option == 'n')
-			export.names = true;
-		else
-			file = optarg;
-	}
+	take_options(argc, argv, options);
 	if (argc > optind)
 		usage("%s: export shows all flows, and has no filter", argv[optind]);
 	if (file && where)

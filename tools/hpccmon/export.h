@@ -11,7 +11,7 @@
 /* Options of the export. */
 struct export {
 	struct monitor	*mon;
-	unsigned int	flows;		/* number of flows with their own series */
+	uint32_t	flows;		/* number of flows with their own series */
 	bool		names;		/* request the names of links */
 	const char	*hosts;		/* more names of this host, separated by commas, or NULL */
 	bool		complained;	/* the failure of names was already reported */

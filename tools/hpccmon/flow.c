@@ -35,68 +35,59 @@ static void endpoint_take(struct endpoint *endpoint, const struct nlattr *attr)
 		memcpy(&endpoint->addr, mnl_attr_get_payload(attr), length);
 }
 
-enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
-
-/* The member that an attribute fills in. The attribute of a SHARE is in units of 2^-24, and its
- * member is a double.
- */
-struct field {
-	uint16_t	offset;
-	enum kind	kind;
+/* The members that attributes fill in. The attribute of a SHARE is in units of 2^-24. */
+static const struct member hop_members[HPCC_A_HOP_MAX + 1] = {
+	[HPCC_A_HOP_HOP] = HOP(nr, NUMBER32),
+	[HPCC_A_HOP_U] = HOP(u, SHARE),
+	[HPCC_A_HOP_QLEN] = HOP(qlen_ns, NUMBER64),
+	[HPCC_A_HOP_AGE] = HOP(age_us, NUMBER64),
+	[HPCC_A_HOP_HELD] = HOP(held_us, NUMBER64),
+	[HPCC_A_HOP_QUIET] = HOP(quiet, FLAG),
+	[HPCC_A_HOP_NODE] = HOP(node, NUMBER32),
+	[HPCC_A_HOP_PORT] = HOP(port, NUMBER32),
+	[HPCC_A_HOP_RATE] = HOP(bps, NUMBER64),
 };
 
-static const struct field hop_fields[HPCC_A_HOP_MAX + 1] = {
-	[HPCC_A_HOP_HOP] = { offsetof(struct hop, nr), NUMBER32 },
-	[HPCC_A_HOP_U] = { offsetof(struct hop, u), SHARE },
-	[HPCC_A_HOP_QLEN] = { offsetof(struct hop, qlen_ns), NUMBER64 },
-	[HPCC_A_HOP_AGE] = { offsetof(struct hop, age_us), NUMBER64 },
-	[HPCC_A_HOP_HELD] = { offsetof(struct hop, held_us), NUMBER64 },
-	[HPCC_A_HOP_QUIET] = { offsetof(struct hop, quiet), FLAG },
-	[HPCC_A_HOP_NODE] = { offsetof(struct hop, node), NUMBER32 },
-	[HPCC_A_HOP_PORT] = { offsetof(struct hop, port), NUMBER32 },
-	[HPCC_A_HOP_RATE] = { offsetof(struct hop, bps), NUMBER64 },
+static const struct member flow_members[HPCC_A_FLOW_MAX + 1] = {
+	[HPCC_A_FLOW_LPORT] = FLOW(local.port, NUMBER16),
+	[HPCC_A_FLOW_RPORT] = FLOW(peer.port, NUMBER16),
+	[HPCC_A_FLOW_COOKIE] = FLOW(cookie, NUMBER64),
+	[HPCC_A_FLOW_IFINDEX] = FLOW(ifindex, NUMBER32),
+	[HPCC_A_FLOW_EVENT] = FLOW(event, NUMBER32),
+	[HPCC_A_FLOW_MODE] = FLOW(mode, NUMBER32),
+	[HPCC_A_FLOW_WHY] = FLOW(fell_back, NUMBER32),
+	[HPCC_A_FLOW_W] = FLOW(W, NUMBER64),
+	[HPCC_A_FLOW_WC] = FLOW(Wc, NUMBER64),
+	[HPCC_A_FLOW_W_INIT] = FLOW(W_init, NUMBER64),
+	[HPCC_A_FLOW_U] = FLOW(U, SHARE),
+	[HPCC_A_FLOW_ETA] = FLOW(eta, SHARE),
+	[HPCC_A_FLOW_R] = FLOW(R, NUMBER64),
+	[HPCC_A_FLOW_T] = FLOW(T_ns, NUMBER64),
+	[HPCC_A_FLOW_INC_STAGE] = FLOW(inc_stage, NUMBER32),
+	[HPCC_A_FLOW_N] = FLOW(N, NUMBER32),
+	[HPCC_A_FLOW_SAMPLE] = FLOW(sample_ns, NUMBER32),
+	[HPCC_A_FLOW_RECEIVER] = FLOW(receiver, FLAG),
+	[HPCC_A_FLOW_PROBES] = FLOW(probes, FLAG),
+	[HPCC_A_FLOW_HOPS] = FLOW(nr_hops, NUMBER32),
+	[HPCC_A_FLOW_BUSY] = FLOW(busy, FLAG),
+	[HPCC_A_FLOW_MISSED] = FLOW(missed, NUMBER32),
+	[HPCC_A_FLOW_RECEIVED] = FLOW(received, NUMBER32),
+	[HPCC_A_FLOW_MALFORMED] = FLOW(malformed, NUMBER32),
+	[HPCC_A_FLOW_BAD_HOP] = FLOW(bad_hop, NUMBER32),
+	[HPCC_A_FLOW_TS_BACK] = FLOW(ts_back, NUMBER32),
+	[HPCC_A_FLOW_TX_EXCESS] = FLOW(tx_excess, NUMBER32),
+	[HPCC_A_FLOW_SIGNED] = FLOW(is_signed, FLAG),
+	[HPCC_A_FLOW_UNSIGNED] = FLOW(untagged, NUMBER32),
+	[HPCC_A_FLOW_WRONG_TAG] = FLOW(wrong_tag, NUMBER32),
+	[HPCC_A_FLOW_REPLAYED] = FLOW(replayed, NUMBER32),
+	[HPCC_A_FLOW_W_MIN] = FLOW(W_min, NUMBER64),
+	[HPCC_A_FLOW_MAX_STAGE] = FLOW(max_stage, NUMBER32),
+	[HPCC_A_FLOW_MUTED] = FLOW(muted, FLAG),
+	[HPCC_A_FLOW_POWERTCP] = FLOW(powertcp, FLAG),
 };
 
-static const struct field flow_fields[HPCC_A_FLOW_MAX + 1] = {
-	[HPCC_A_FLOW_LPORT] = { offsetof(struct flow, local.port), NUMBER16 },
-	[HPCC_A_FLOW_RPORT] = { offsetof(struct flow, peer.port), NUMBER16 },
-	[HPCC_A_FLOW_COOKIE] = { offsetof(struct flow, cookie), NUMBER64 },
-	[HPCC_A_FLOW_IFINDEX] = { offsetof(struct flow, ifindex), NUMBER32 },
-	[HPCC_A_FLOW_EVENT] = { offsetof(struct flow, event), NUMBER32 },
-	[HPCC_A_FLOW_MODE] = { offsetof(struct flow, mode), NUMBER32 },
-	[HPCC_A_FLOW_WHY] = { offsetof(struct flow, fell_back), NUMBER32 },
-	[HPCC_A_FLOW_W] = { offsetof(struct flow, W), NUMBER64 },
-	[HPCC_A_FLOW_WC] = { offsetof(struct flow, Wc), NUMBER64 },
-	[HPCC_A_FLOW_W_INIT] = { offsetof(struct flow, W_init), NUMBER64 },
-	[HPCC_A_FLOW_U] = { offsetof(struct flow, U), SHARE },
-	[HPCC_A_FLOW_ETA] = { offsetof(struct flow, eta), SHARE },
-	[HPCC_A_FLOW_R] = { offsetof(struct flow, R), NUMBER64 },
-	[HPCC_A_FLOW_T] = { offsetof(struct flow, T_ns), NUMBER64 },
-	[HPCC_A_FLOW_INC_STAGE] = { offsetof(struct flow, inc_stage), NUMBER32 },
-	[HPCC_A_FLOW_N] = { offsetof(struct flow, N), NUMBER32 },
-	[HPCC_A_FLOW_SAMPLE] = { offsetof(struct flow, sample_ns), NUMBER32 },
-	[HPCC_A_FLOW_RECEIVER] = { offsetof(struct flow, receiver), FLAG },
-	[HPCC_A_FLOW_PROBES] = { offsetof(struct flow, probes), FLAG },
-	[HPCC_A_FLOW_HOPS] = { offsetof(struct flow, nr_hops), NUMBER32 },
-	[HPCC_A_FLOW_BUSY] = { offsetof(struct flow, busy), FLAG },
-	[HPCC_A_FLOW_MISSED] = { offsetof(struct flow, missed), NUMBER32 },
-	[HPCC_A_FLOW_RECEIVED] = { offsetof(struct flow, received), NUMBER32 },
-	[HPCC_A_FLOW_MALFORMED] = { offsetof(struct flow, malformed), NUMBER32 },
-	[HPCC_A_FLOW_BAD_HOP] = { offsetof(struct flow, bad_hop), NUMBER32 },
-	[HPCC_A_FLOW_TS_BACK] = { offsetof(struct flow, ts_back), NUMBER32 },
-	[HPCC_A_FLOW_TX_EXCESS] = { offsetof(struct flow, tx_excess), NUMBER32 },
-	[HPCC_A_FLOW_SIGNED] = { offsetof(struct flow, is_signed), FLAG },
-	[HPCC_A_FLOW_UNSIGNED] = { offsetof(struct flow, untagged), NUMBER32 },
-	[HPCC_A_FLOW_WRONG_TAG] = { offsetof(struct flow, wrong_tag), NUMBER32 },
-	[HPCC_A_FLOW_REPLAYED] = { offsetof(struct flow, replayed), NUMBER32 },
-	[HPCC_A_FLOW_W_MIN] = { offsetof(struct flow, W_min), NUMBER64 },
-	[HPCC_A_FLOW_MAX_STAGE] = { offsetof(struct flow, max_stage), NUMBER32 },
-	[HPCC_A_FLOW_MUTED] = { offsetof(struct flow, muted), FLAG },
-	[HPCC_A_FLOW_POWERTCP] = { offsetof(struct flow, powertcp), FLAG },
-};
-
-static void field_take(const struct field *fields, uint16_t max, const struct nlattr *attr,
-		       void *base)
+static void member_take(const struct member *members, uint16_t max, const struct nlattr *attr,
+			void *base)
 {
 	uint16_t type = mnl_attr_get_type(attr);
 	uint64_t value = number_of(attr);
@@ -104,8 +95,8 @@ static void field_take(const struct field *fields, uint16_t max, const struct nl
 
 	if (type > max)
 		return;
-	to = (char *)base + fields[type].offset;
-	switch (fields[type].kind) {
+	to = (char *)base + members[type].offset;
+	switch (members[type].kind) {
 	case UNKNOWN:
 		break;
 	case FLAG:
@@ -131,7 +122,7 @@ static int hop_take(const struct nlattr *attr, void *data)
 	uint16_t type = mnl_attr_get_type(attr);
 	struct hop *hop = data;
 
-	field_take(hop_fields, HPCC_A_HOP_MAX, attr, hop);
+	member_take(hop_members, HPCC_A_HOP_MAX, attr, hop);
 	hop->known |= type == HPCC_A_HOP_U;
 	hop->named |= type == HPCC_A_HOP_NODE;
 	return MNL_CB_OK;
@@ -159,7 +150,7 @@ static int flow_take(const struct nlattr *attr, void *data)
 	else if (type == HPCC_A_FLOW_HOP)
 		hops_take(flow, attr);
 	else
-		field_take(flow_fields, HPCC_A_FLOW_MAX, attr, flow);
+		member_take(flow_members, HPCC_A_FLOW_MAX, attr, flow);
 	return MNL_CB_OK;
 }
 
@@ -177,6 +168,37 @@ void flow_parse(struct flow *flow, const struct nlmsghdr *nlh)
 	}
 }
 
+/* The value of a number or a SHARE. */
+double member_value(const void *base, struct member member)
+{
+	const void *at = (const char *)base + member.offset;
+
+	switch (member.kind) {
+	case NUMBER32:
+		return *(const uint32_t *)at;
+	case NUMBER64:
+		return *(const uint64_t *)at;
+	default:
+		return *(const double *)at;
+	}
+}
+
+/* Whether Reno sets the window. */
+bool flow_is_classic(const struct flow *flow)
+{
+	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
+}
+
+/* Records of observed flows are far apart, and u' contains the smaller queue of two records: in a
+ * burst after a pause it is 1 for several links, and only the slow link has a queue.
+ */
+static double load_of(const struct flow *flow, const struct hop *hop)
+{
+	bool queue = flow->mode == FLOW_OBSERVED && hop->known && flow->T_ns;
+
+	return hop->u + (queue ? (double)hop->qlen_ns / flow->T_ns : 0);
+}
+
 /* The hop with the largest u', as in the window law; NULL: no hop is known. For a quiet hop, whose
  * queue is too short for records, the window law uses eta as u', and lowers it over time.
  */
@@ -187,7 +209,8 @@ const struct hop *flow_holder(const struct flow *flow)
 
 	for (i = 0; i < flow->nr_hops; i++) {
 		hop = &flow->hop[i];
-		if ((hop->known || hop->quiet) && (!holder || hop->u > holder->u))
+		if ((hop->known || hop->quiet) &&
+		    (!holder || load_of(flow, hop) > load_of(flow, holder)))
 			holder = hop;
 	}
 	return holder;
@@ -205,6 +228,7 @@ const char *mode_text(uint32_t mode)
 		[HPCC_FLOW_IGNORING] = "ignoring",
 		[HPCC_FLOW_CLASSIC] = "classic",
 		[HPCC_FLOW_DOUBTING] = "doubting",
+		[FLOW_OBSERVED] = "observed",
 	};
 
 	return text_of(texts, sizeof(texts) / sizeof(*texts), mode);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #define EXIT_NOTHING	1	/* nothing found, or an error */
 #define EXIT_USAGE	2
@@ -25,6 +26,10 @@ struct endpoint {
 	bool		any_addr;
 	bool		any_port;
 };
+
+/* Mode of flows that "hpccmon observe" records; the other modes are enum hpcc_flow_mode. */
+#define FLOW_OBSERVED	(HPCC_FLOW_DOUBTING + 1)
+#define NR_FLOW_MODES	(FLOW_OBSERVED + 1)
 
 /* State of a hop at the sender. */
 struct hop {
@@ -48,7 +53,7 @@ struct flow {
 	uint64_t	cookie;			/* SO_COOKIE */
 	uint32_t	ifindex;		/* the socket is bound to this interface; 0: none */
 	uint32_t	event;			/* enum hpcc_event of an event */
-	uint32_t	mode;			/* enum hpcc_flow_mode */
+	uint32_t	mode;			/* enum hpcc_flow_mode, or FLOW_OBSERVED */
 	uint32_t	fell_back;		/* enum hpcc_flow_why */
 	uint64_t	W;			/* bytes, as Wc, W_init and W_min */
 	uint64_t	Wc;
@@ -74,12 +79,24 @@ struct flow {
 	uint32_t	tx_excess;		/* ignored records: tx grew faster than ts */
 	bool		is_signed;		/* both ends sign feedback */
 	bool		powertcp;		/* PowerTCP computes W */
+	char		cc[16];			/* congestion control of an observed flow */
 	uint32_t	untagged;		/* ignored feedback: no tag */
 	uint32_t	wrong_tag;		/* ignored feedback: wrong tag */
 	uint32_t	replayed;		/* ignored feedback: not newer */
 	uint32_t	nr_hops;		/* hops of the path */
 	struct hop	hop[HPCC_HOPS_MAX];	/* hops that the message describes */
 };
+
+/* A number in struct flow or in struct hop: bool, uint16_t, uint32_t, uint64_t or double. */
+enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
+
+struct member {
+	uint16_t	offset;
+	uint16_t	kind;		/* enum kind */
+};
+
+#define FLOW(name, kind)	((struct member){ offsetof(struct flow, name), kind })
+#define HOP(name, kind)		((struct member){ offsetof(struct hop, name), kind })
 
 /* Selected flows. */
 struct filter {
@@ -89,6 +106,20 @@ struct filter {
 	bool		either;	/* local may also match the peer */
 	bool		names;	/* request the names of links */
 	char		text[2 * ENDPOINT_MAX + 8];	/* text from the command line */
+};
+
+/* The type of an option's value: bool, const char *, double or uint32_t. */
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_WHOLE };
+
+/* An option of a command. */
+struct option_spec {
+	const char		*name;
+	char			letter;
+	enum option_kind	kind;
+	void			*to;		/* place of the value */
+	double			min;		/* of a number */
+	double			max;
+	uint32_t		without;	/* an OPTION_WHOLE without a value; 0: an error */
 };
 
 struct monitor;
@@ -119,6 +150,7 @@ const char *addr_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]);
 /* netlink.c */
 struct monitor *monitor_new(void);
 struct monitor *monitor_open(void);
+struct monitor *monitor_open_flows(void);
 void monitor_close(struct monitor *mon);
 int monitor_fd(const struct monitor *mon);
 int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
@@ -132,7 +164,9 @@ bool monitor_recv(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
 
 /* flow.c */
 void flow_parse(struct flow *flow, const struct nlmsghdr *nlh);
+double member_value(const void *base, struct member member);
 const struct hop *flow_holder(const struct flow *flow);
+bool flow_is_classic(const struct flow *flow);
 const char *mode_text(uint32_t mode);
 const char *fell_back_text(uint32_t why);
 const char *event_text(uint32_t event);
@@ -142,6 +176,7 @@ bool flow_is_idle(const struct flow *flow);
 const char *why_text(const struct flow *flow, char *text, size_t size);
 
 /* units.c */
+double seconds(clockid_t clock);
 const char *bytes_text(double bytes, char text[16]);
 const char *rate_text(double bps, char text[16]);
 const char *time_text(double ns, char text[16]);
@@ -158,10 +193,8 @@ void show_hops(const struct flow *flow);
 bool identify_request(struct monitor *mon, struct filter *filter, const char **why);
 
 /* options.c */
-struct option;
-int next_option(int argc, char **argv, const char *letters, const struct option *options);
-double number_option(const char *name, double min, double max);
-uint32_t whole_option(const char *name, uint32_t min, uint32_t max);
+double option_number(const struct option_spec *option, const char *text);
+void take_options(int argc, char **argv, const struct option_spec *options);
 
 /* replace.c */
 char *file_beside(const char *name, int *fd);
@@ -171,12 +204,11 @@ void file_replace(const char *new, int fd, const char *name);
 int cmd_events(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
-int cmd_key(int argc, char **argv);
-int cmd_link(int argc, char **argv);
+int cmd_observe(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_record(int argc, char **argv);
-int cmd_route(int argc, char **argv);
+int cmd_table(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 #endif /* HPCCMON_H */

@@ -75,6 +75,8 @@ static void put_state(struct json_object *to, const struct flow *flow)
 	if (flow->ifindex)
 		put_number(to, "ifindex", flow->ifindex);
 	put_text(to, "mode", mode_text(flow->mode));
+	if (*flow->cc)
+		put_text(to, "cc", flow->cc);
 	put_text(to, "fell_back", fell_back_text(flow->fell_back));
 	put_number(to, "W", flow->W);
 	put_number(to, "Wc", flow->Wc);

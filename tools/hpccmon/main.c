@@ -11,6 +11,7 @@
  *	units.c json.c	format of the output
  *	options.c	options of commands
  *	entries.c	hpccmon link, hpccmon route, hpccmon key
+ *	observed.c	flows of hpccmon observe
  *
  * Each other command has a file with its name.
  */
@@ -61,19 +62,25 @@ static const struct command commands[] = {
 	  HELP_JSON
 	  "\t--names               request node, port and speed of the links; needs CAP_NET_ADMIN\n"
 	  HELP_FLOWS },
-	{ "key", cmd_key, "[--json] [show] | set prefix PREFIX send FILE [accept FILE] "
+	{ "key", cmd_table, "[--json] [show] | set prefix PREFIX send FILE [accept FILE] "
 	  "[require yes] | del prefix PREFIX | flush | load FILE",
 	  "show or set the prefixes of peers whose feedback is signed, and their keys",
 	  HELP_TABLE
 	  "\tsend FILE             sign and verify with this key, 32 hexadecimal digits; -: stdin\n"
 	  "\taccept FILE           also verify with this key\n"
 	  "\trequire yes           no telemetry with peers that do not sign (default: no)\n" },
-	{ "link", cmd_link, "[--json] [show] | set node NODE port PORT rate RATE "
+	{ "link", cmd_table, "[--json] [show] | set node NODE port PORT rate RATE "
 	  "[unit BYTES] | del node NODE port PORT | flush | load FILE",
 	  "show or change the links that receivers of IOAM, INT and IFA know",
 	  HELP_TABLE
 	  "\trate RATE             B, such as 100gbit (default unit: bit/s)\n"
 	  "\tunit BYTES            unit of the queue length in telemetry (default: 1)\n" },
+	{ "observe", cmd_observe, "[--cgroup=DIR] [--flows=N] [--kind=KIND] [--exid=EXID]",
+	  "let flows of other congestion controls carry telemetry, until Ctrl-C; needs root",
+	  "\t-g, --cgroup=DIR      flows of this cgroup (default: all)\n"
+	  "\t-f, --flows=N         at most N flows (default: 8192)\n"
+	  "\t-k, --kind=KIND       kind of the TCP option, 253 or 254 (default: that of net.hpcc)\n"
+	  "\t-x, --exid=EXID       ExID of the TCP option (default: that of net.hpcc)\n" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
 	  "show the switches on the path to a host, and their load",
 	  HELP_JSON
@@ -94,7 +101,7 @@ static const struct command commands[] = {
 	  "\t--no-acks             write no line for each ACK\n"
 	  "\t-b, --buffer=KB       size of the buffer for ACKs (default: 16384)\n"
 	  HELP_FLOWS },
-	{ "route", cmd_route, "[--json] [show] | set prefix PREFIX [where WHERE] "
+	{ "route", cmd_table, "[--json] [show] | set prefix PREFIX [where WHERE] "
 	  "[carrier CARRIER] | del prefix PREFIX | flush | load FILE",
 	  "show or set the end that computes W, and the carrier, per prefix of peers",
 	  HELP_TABLE

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "export.h"
+#include "observe.h"
 
 #define NR(array)	(sizeof(array) / sizeof(*(array)))
 #define BOUNDS_MAX	12
@@ -19,7 +20,7 @@
 struct spread {
 	const char	*name;	/* of the metric */
 	const char	*help;	/* of the metric */
-	double		(*value)(const struct flow *flow);
+	struct member	member;
 	double		bound[BOUNDS_MAX];	/* upper bounds of buckets, then 0 */
 };
 
@@ -29,44 +30,19 @@ struct shown {
 	char		labels[LABELS_MAX];
 };
 
-static double flow_W(const struct flow *flow)
-{
-	return flow->W;
-}
-
-static double flow_R(const struct flow *flow)
-{
-	return flow->R;
-}
-
-static double flow_U(const struct flow *flow)
-{
-	return flow->U;
-}
-
-static double flow_eta(const struct flow *flow)
-{
-	return flow->eta;
-}
-
-static double flow_T(const struct flow *flow)
-{
-	return flow->T_ns / 1e9;
-}
-
 static const struct spread spreads[] = {
-	{ "hpcc_flows_window_bytes", "W", flow_W,
+	{ "hpcc_flows_window_bytes", "W", FLOW(W, NUMBER64),
 	  { 1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6 } },
-	{ "hpcc_flows_rate_bytes_per_second", "R = W/T", flow_R,
+	{ "hpcc_flows_rate_bytes_per_second", "R = W/T", FLOW(R, NUMBER64),
 	  { 1e5, 1e6, 1e7, 3e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10 } },
-	{ "hpcc_flows_utilization_ratio", "U", flow_U,
+	{ "hpcc_flows_utilization_ratio", "U", FLOW(U, SHARE),
 	  { 0.25, 0.5, 0.75, 0.9, 0.95, 1, 1.05, 1.25, 1.5, 2, 4 } },
 };
 
 /* Metrics at one moment. */
 struct snapshot {
 	uint64_t	nr;			/* flows */
-	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];	/* number of flows by mode */
+	uint64_t	mode[NR_FLOW_MODES];	/* number of flows by mode */
 	uint64_t	fell_back[HPCC_WHY_UNTRUSTED + 1];	/* by mode and last reason */
 	uint64_t	ruled;			/* number of flows that send and use telemetry */
 	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];	/* flows by spread and bucket */
@@ -77,16 +53,11 @@ struct snapshot {
 	unsigned int	worst;			/* index in shown: a better flow replaces it */
 };
 
-static bool is_classic(const struct flow *flow)
-{
-	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
-}
-
 /* Flows that fell back come first, then the oldest flows: so each scrape selects the same flows. */
 static bool is_better(const struct flow *a, const struct flow *b)
 {
-	if (is_classic(a) != is_classic(b))
-		return is_classic(a);
+	if (flow_is_classic(a) != flow_is_classic(b))
+		return flow_is_classic(a);
 	return a->cookie < b->cookie;
 }
 
@@ -97,8 +68,8 @@ static bool is_ruled(const struct flow *flow)
 
 	for (i = 0; i < flow->nr_hops; i++)
 		if (flow->hop[i].quiet)
-			return !is_classic(flow);
-	return !is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
+			return !flow_is_classic(flow);
+	return !flow_is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
 }
 
 static void show_flow(struct snapshot *snap, const struct flow *flow)
@@ -121,7 +92,7 @@ static void show_flow(struct snapshot *snap, const struct flow *flow)
 
 static void spread_take(struct snapshot *snap, size_t at, const struct flow *flow)
 {
-	double value = spreads[at].value(flow);
+	double value = member_value(flow, spreads[at].member);
 	size_t i;
 
 	for (i = 0; spreads[at].bound[i] && value > spreads[at].bound[i]; i++)
@@ -206,15 +177,15 @@ static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
 
 /* While Reno controls W, these values are old. */
 static void put_flow_value(FILE *to, const struct snapshot *snap, const char *name,
-			   const char *help, double (*value)(const struct flow *flow))
+			   const char *help, struct member member, double unit)
 {
 	unsigned int i;
 
 	head(to, name, "gauge", help);
 	for (i = 0; i < snap->nr_shown; i++)
-		if (!is_classic(&snap->shown[i].flow))
+		if (!flow_is_classic(&snap->shown[i].flow))
 			fprintf(to, "%s{%s} %.10g\n", name, snap->shown[i].labels,
-				value(&snap->shown[i].flow));
+				member_value(&snap->shown[i].flow, member) / unit);
 }
 
 static void put_flow_modes(FILE *to, const struct snapshot *snap)
@@ -258,31 +229,9 @@ static void put_flow_came(FILE *to, const struct snapshot *snap)
 	}
 }
 
-static double hop_u(const struct flow *flow, const struct hop *hop)
-{
-	(void)flow;
-	return hop->u;
-}
-
-static double hop_queue(const struct flow *flow, const struct hop *hop)
-{
-	(void)flow;
-	return hop->qlen_ns / 1e9;
-}
-
-static double hop_age(const struct flow *flow, const struct hop *hop)
-{
-	(void)flow;
-	return hop->age_us / 1e6;
-}
-
-static double hop_holds(const struct flow *flow, const struct hop *hop)
-{
-	return hop == flow_holder(flow);
-}
-
+/* Without a member, the value is 1 for the hop that limits the flow, and 0 for all others. */
 static void put_hops(FILE *to, const struct snapshot *snap, const char *name, const char *help,
-		     double (*value)(const struct flow *flow, const struct hop *hop))
+		     struct member member, double unit)
 {
 	const struct flow *flow;
 	const struct hop *hop;
@@ -297,7 +246,8 @@ static void put_hops(FILE *to, const struct snapshot *snap, const char *name, co
 			fprintf(to, "%s{%s,hop=\"%u\"", name, snap->shown[i].labels, hop->nr);
 			if (hop->named)
 				fprintf(to, ",node=\"%u\",port=\"%u\"", hop->node, hop->port);
-			fprintf(to, "} %.10g\n", value(flow, hop));
+			fprintf(to, "} %.10g\n", member.kind ? member_value(hop, member) / unit :
+				hop == flow_holder(flow));
 		}
 	}
 }
@@ -335,22 +285,24 @@ static void label_flows(struct snapshot *snap)
 static void put_flows(FILE *to, struct snapshot *snap)
 {
 	put_flow_modes(to, snap);
-	put_flow_value(to, snap, "hpcc_flow_window_bytes", "W.", flow_W);
-	put_flow_value(to, snap, "hpcc_flow_rate_bytes_per_second", "R = W/T.", flow_R);
+	put_flow_value(to, snap, "hpcc_flow_window_bytes", "W.", FLOW(W, NUMBER64), 1);
+	put_flow_value(to, snap, "hpcc_flow_rate_bytes_per_second", "R = W/T.", FLOW(R, NUMBER64),
+		       1);
 	put_flow_value(to, snap, "hpcc_flow_utilization_ratio",
-		       "U, the measured inflight; 1 is a full link.", flow_U);
-	put_flow_value(to, snap, "hpcc_flow_eta_ratio", "eta, the target of U.", flow_eta);
-	put_flow_value(to, snap, "hpcc_flow_base_rtt_seconds", "T.", flow_T);
+		       "U, the measured inflight; 1 is a full link.", FLOW(U, SHARE), 1);
+	put_flow_value(to, snap, "hpcc_flow_eta_ratio", "eta, the target of U.", FLOW(eta, SHARE),
+		       1);
+	put_flow_value(to, snap, "hpcc_flow_base_rtt_seconds", "T.", FLOW(T_ns, NUMBER64), 1e9);
 	put_flow_came(to, snap);
 	put_hops(to, snap, "hpcc_flow_hop_utilization_ratio",
-		 "u' of the hop's last record: queue divided by T, plus load.", hop_u);
+		 "u' of the hop's last record: queue divided by T, plus load.", HOP(u, SHARE), 1);
 	put_hops(to, snap, "hpcc_flow_hop_queue_seconds", "Queue in the hop's last record.",
-		 hop_queue);
+		 HOP(qlen_ns, NUMBER64), 1e9);
 	put_hops(to, snap, "hpcc_flow_hop_record_age_seconds",
-		 "Time since the hop's last record arrived.", hop_age);
+		 "Time since the hop's last record arrived.", HOP(age_us, NUMBER64), 1e6);
 	put_hops(to, snap, "hpcc_flow_hop_bottleneck",
 		 "1 for the hop with the largest u', which limits the flow; otherwise 0.",
-		 hop_holds);
+		 (struct member){}, 1);
 }
 
 static bool look(struct export *export, struct snapshot *snap, FILE *counters, const char **why)
@@ -362,7 +314,8 @@ static bool look(struct export *export, struct snapshot *snap, FILE *counters, c
 		fprintf(stderr, "without names of links: %s\n", *why);
 		export->complained = true;
 	}
-	return !monitor_counters(export->mon, put_counter, counters, why) &&
+	/* Without the module there are no counters, but there may be observed flows. */
+	return (!monitor_counters(export->mon, put_counter, counters, why) || observed_any()) &&
 	       !monitor_dump(export->mon, &all, flow_take, snap, why);
 }
 
@@ -394,7 +347,7 @@ char *metrics_text(struct export *export, size_t *length, const char **why)
 		*why = NULL;
 	end_memory(counters);
 	to = memory(&text, length);
-	head(to, "hpcc_up", "gauge", "Whether tcp_hpcc is loaded.");
+	head(to, "hpcc_up", "gauge", "Whether tcp_hpcc is loaded, or an observer runs.");
 	fprintf(to, "hpcc_up %d\n", up);
 	if (up) {
 		fwrite(counted, 1, size, to);

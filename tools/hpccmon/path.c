@@ -244,7 +244,7 @@ static void watch(struct monitor *mon, struct search *search)
 static int find_path(const char *host, const char *port, bool json)
 {
 	struct addrinfo *to = resolved(host, port);
-	struct monitor *mon = monitor_open();
+	struct monitor *mon = monitor_open_flows();
 	struct search search = {};
 	const char *why;
 	int fd = -1;
@@ -271,31 +271,22 @@ static int find_path(const char *host, const char *port, bool json)
 	return 0;
 }
 
-/* A port as a number, or as a name of a service that getaddrinfo() knows. */
-static const char *port_option(void)
-{
-	if (!optarg[strspn(optarg, "+-0123456789")])
-		whole_option("--port", 1, UINT16_MAX);
-	return optarg;
-}
-
 int cmd_path(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "port", required_argument, NULL, 'p' },
-		{ }
-	};
 	const char *port = NULL;
 	bool json = false;
-	int option;
+	const struct option_spec number = { .name = "port", .kind = OPTION_WHOLE, .min = 1,
+					    .max = UINT16_MAX };
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &json },
+		{ "port", 'p', OPTION_TEXT, .to = &port },
+		{ }
+	};
 
-	while ((option = next_option(argc, argv, "jp:", options)) != -1) {
-		if (option == 'j')
-			json = true;
-		else
-			port = port_option();
-	}
+	take_options(argc, argv, options);
+	/* Other ports are names of services, which getaddrinfo() knows. */
+	if (port && !port[strspn(port, "+-0123456789")])
+		option_number(&number, port);
 	if (argc - optind != 1)
 		usage("write one host, a name or an address");
 	catch_interrupts();

@@ -170,28 +170,25 @@ static char *default_output(const char *name)
 
 int cmd_plot(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "output", required_argument, NULL, 'o' },
+	const char *output = NULL;
+	bool json = false;
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &json },
+		{ "output", 'o', OPTION_TEXT, .to = &output },
 		{ }
 	};
-	char *output = NULL;
-	struct filter filter;
 	struct samples samples = {};
-	bool json = false;
-	int option;
+	struct filter filter;
+	char *chosen = NULL;
 	size_t nr;
 
-	while ((option = next_option(argc, argv, "jo:", options)) != -1) {
-		if (option == 'j')
-			json = true;
-		else
-			output = allocated(strdup(optarg));
-	}
+	take_options(argc, argv, options);
 	if (optind == argc)
 		usage("no file given; \"hpccmon record\" writes such files");
 	filter_parse(&filter, argc - optind - 1, argv + optind + 1);
-	output = output ?: default_output(argv[optind]);
+	if (!output)
+		chosen = default_output(argv[optind]);
+	output = output ?: chosen;
 	samples_read(&samples, argv[optind], &filter);
 	nr = samples.nr_tracks < FLOWS_MAX ? samples.nr_tracks : FLOWS_MAX;
 	draw(&samples, output, nr);
@@ -201,6 +198,6 @@ int cmd_plot(int argc, char **argv)
 		printf("%s: %zu samples, flows: %zu%s\n", output, samples.nr, samples.nr_tracks,
 		       nr < samples.nr_tracks ? ", of which 8 are drawn" : "");
 	samples_free(&samples);
-	free(output);
+	free(chosen);
 	return 0;
 }

@@ -50,14 +50,6 @@ struct recorder {
 	uint64_t	late;		/* skipped reads: an earlier read took too long */
 };
 
-static double seconds(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
 static void put_json(struct recorder *recorder, const struct flow *flow)
 {
 	struct json_object *object = flow_json(flow);
@@ -208,45 +200,31 @@ static void tell_end(const struct recorder *recorder, uint64_t lost)
 
 int cmd_record(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "output", required_argument, NULL, 'o' },
-		{ "time", required_argument, NULL, 't' },
-		{ "delay", required_argument, NULL, 'd' },
-		{ "no-acks", no_argument, NULL, 'n' },
-		{ "buffer", required_argument, NULL, 'b' },
-		{ }
-	};
 	static struct recorder recorder = { .delay = 0.1 };
 	const char *output = NULL, *why;
 	uint32_t buffer_kb = BUFFER_KB;
-	bool with_acks = true;
+	bool no_acks = false;
 	uint64_t lost = 0;
 	double time = 0;
-	int option;
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &recorder.json },
+		{ "output", 'o', OPTION_TEXT, .to = &output },
+		{ "time", 't', OPTION_NUMBER, &time, .min = 0.001, .max = 1e9 },
+		{ "delay", 'd', OPTION_NUMBER, &recorder.delay, .min = 0.001, .max = 3600 },
+		{ "no-acks", 'n', OPTION_FLAG, .to = &no_acks },
+		{ "buffer", 'b', OPTION_WHOLE, &buffer_kb, .min = 4, .max = 1 << 20 },
+		{ }
+	};
 
-	while ((option = next_option(argc, argv, "jo:t:d:nb:", options)) != -1) {
-		if (option == 'j')
-			recorder.json = true;
-		else if (option == 'o')
-			output = optarg;
-		else if (option == 'n')
-			with_acks = false;
-		else if (option == 'b')
-			buffer_kb = whole_option("--buffer", 4, 1 << 20);
-		else if (option == 't')
-			time = number_option("--time", 0.001, 1e9);
-		else
-			recorder.delay = number_option("--delay", 0.001, 3600);
-	}
+	take_options(argc, argv, options);
 	if (!output)
 		usage("no output file given; --output=FILE, or - for standard output");
 	filter_parse(&recorder.filter, argc - optind, argv + optind);
 	catch_interrupts();
-	recorder.mon = monitor_open();
+	recorder.mon = monitor_open_flows();
 	recorder.known = known_new();
-	recorder.acks = with_acks ? acks_open(buffer_kb, &why) : NULL;
-	if (with_acks && !recorder.acks)
+	recorder.acks = no_acks ? NULL : acks_open(buffer_kb, &why);
+	if (!no_acks && !recorder.acks)
 		fprintf(stderr, "without ACKs: %s\n", why);
 	recorder.writer = writer_open(output);
 	if (!recorder.json)

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "export.h"
@@ -49,10 +48,7 @@ struct server {
 
 static uint64_t now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ULL + ts.tv_nsec / 1000000;
+	return 1e3 * seconds(CLOCK_MONOTONIC);
 }
 
 static struct MHD_Response *response(char *text, size_t length, enum MHD_ResponseMemoryMode mode)

@@ -101,11 +101,15 @@ static void show_text(const struct flow *flow)
 	if (flow->ifindex)
 		printf("  ifindex %u", flow->ifindex);
 	printf("\n  %s: %s\n", mode_text(flow->mode), why_text(flow, text, sizeof(text)));
-	printf("  W %s  Wc %s  W_init %s  R %s", bytes_text(flow->W, a), bytes_text(flow->Wc, b),
-	       bytes_text(flow->W_init, c), rate_text(8.0 * flow->R, text));
-	printf("  T %s\n", time_text(flow->T_ns, a));
+	if (flow->mode == FLOW_OBSERVED)
+		printf("  cwnd %s", bytes_text(flow->W, a));
+	else
+		printf("  W %s  Wc %s  W_init %s", bytes_text(flow->W, a), bytes_text(flow->Wc, b),
+		       bytes_text(flow->W_init, c));
+	printf("  R %s  T %s\n", rate_text(8.0 * flow->R, text), time_text(flow->T_ns, a));
 	printf("  U %.3f  eta %.3f  incStage %u\n", flow->U, flow->eta, flow->inc_stage);
-	show_how(flow);
+	if (flow->mode != FLOW_OBSERVED)
+		show_how(flow);
 	show_came(flow);
 	show_hops(flow);
 }
@@ -126,26 +130,20 @@ static void show(const struct flow *flow, void *data)
 
 int cmd_flow(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "names", no_argument, NULL, 'n' },
+	struct show how = {};
+	bool names = false;
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &how.json },
+		{ "names", 'n', OPTION_FLAG, .to = &names },
 		{ }
 	};
 	struct filter filter;
-	struct show how = {};
 	struct monitor *mon;
-	bool names = false;
 	const char *why;
-	int option;
 
-	while ((option = next_option(argc, argv, "jn", options)) != -1) {
-		if (option == 'j')
-			how.json = true;
-		else
-			names = true;
-	}
+	take_options(argc, argv, options);
 	filter_parse(&filter, argc - optind, argv + optind);
-	mon = monitor_open();
+	mon = monitor_open_flows();
 	if (names && !identify_request(mon, &filter, &why))
 		fprintf(stderr, "without names of links: %s\n", why);
 	monitor_flows(mon, &filter, show, &how);

@@ -12,12 +12,18 @@
 /* The end of a text that is removed if the text is too long. */
 enum cut { RIGHT, LEFT };
 
+/* A column of the table. text() is NULL if the column shows one number, in the format of show().
+ * key() is NULL if this number sorts the flows.
+ */
 struct column {
 	const char	*name;
 	int		rank;	/* 0 comes first */
 	int		least;	/* minimum width; negative: numbers, aligned right */
 	int		most;	/* maximum width */
 	enum cut	cut;
+	struct member	number;
+	bool		of_hop;	/* number is a member of the hop that limits the flow */
+	const char	*(*show)(double number, char text[16]);
 	const char	*(*text)(const struct flow *flow, char *text, size_t size);
 	double		(*key)(const struct flow *flow);
 };
@@ -62,53 +68,21 @@ static const char *text_mode(const struct flow *flow, char *text, size_t size)
 	return text;
 }
 
-static double key_mode(const struct flow *flow)
+static const char *show_rate(double bytes, char text[16])
 {
-	return flow->mode;
+	return rate_text(8 * bytes, text);
 }
 
-static const char *text_W(const struct flow *flow, char *text, size_t size)
+static const char *show_ratio(double ratio, char text[16])
 {
-	(void)size;
-	return bytes_text(flow->W, text);
-}
-
-static double key_W(const struct flow *flow)
-{
-	return flow->W;
-}
-
-static const char *text_R(const struct flow *flow, char *text, size_t size)
-{
-	(void)size;
-	return rate_text(8.0 * flow->R, text);
-}
-
-static double key_R(const struct flow *flow)
-{
-	return flow->R;
-}
-
-static const char *text_U(const struct flow *flow, char *text, size_t size)
-{
-	snprintf(text, size, flow->U < 99.995 ? "%.2f" : "%.4g", flow->U);
+	snprintf(text, 16, ratio < 99.995 ? "%.2f" : "%.4g", ratio);
 	return text;
 }
 
-static double key_U(const struct flow *flow)
+static const char *show_count(double count, char text[16])
 {
-	return flow->U;
-}
-
-static const char *text_T(const struct flow *flow, char *text, size_t size)
-{
-	(void)size;
-	return time_text(flow->T_ns, text);
-}
-
-static double key_T(const struct flow *flow)
-{
-	return flow->T_ns;
+	snprintf(text, 16, "%.0f", count);
+	return text;
 }
 
 static const char *text_hop(const struct flow *flow, char *text, size_t size)
@@ -122,74 +96,44 @@ static const char *text_hop(const struct flow *flow, char *text, size_t size)
 	return text;
 }
 
-static double key_hop(const struct flow *flow)
-{
-	const struct hop *hop = flow_holder(flow);
-
-	return hop ? hop->nr : 0;
-}
-
-static const char *text_u(const struct flow *flow, char *text, size_t size)
-{
-	const struct hop *hop = flow_holder(flow);
-
-	if (!hop)
-		return "-";
-	snprintf(text, size, hop->u < 99.995 ? "%.2f" : "%.4g", hop->u);
-	return text;
-}
-
-static double key_u(const struct flow *flow)
-{
-	const struct hop *hop = flow_holder(flow);
-
-	return hop ? hop->u : -1;
-}
-
-static const char *text_queue(const struct flow *flow, char *text, size_t size)
-{
-	const struct hop *hop = flow_holder(flow);
-
-	(void)size;
-	return hop ? time_text(hop->qlen_ns, text) : "-";
-}
-
-static double key_queue(const struct flow *flow)
-{
-	const struct hop *hop = flow_holder(flow);
-
-	return hop ? (double)hop->qlen_ns : -1;
-}
-
-static const char *text_stage(const struct flow *flow, char *text, size_t size)
-{
-	snprintf(text, size, "%u", flow->inc_stage);
-	return text;
-}
-
-static double key_stage(const struct flow *flow)
-{
-	return flow->inc_stage;
-}
-
 static const struct column columns[TABLE_COLUMNS] = {
-	{ "LOCAL",   5,  12, 47, LEFT, text_local, key_local },
-	{ "PEER",    0,  12, 47, LEFT, text_peer, key_peer },
-	{ "MODE",    8,   9,  9, RIGHT, text_mode, key_mode },
-	{ "W",       2,  -7,  7, RIGHT, text_W, key_W },
-	{ "R",       3, -11, 11, RIGHT, text_R, key_R },
-	{ "T",       9,  -7,  7, RIGHT, text_T, key_T },
-	{ "U",       1,  -5,  5, RIGHT, text_U, key_U },
-	{ "HOP",     4,  -5,  5, RIGHT, text_hop, key_hop },
-	{ "u'",      6,  -5,  5, RIGHT, text_u, key_u },
-	{ "QUEUE",   7,  -7,  7, RIGHT, text_queue, key_queue },
-	{ "STAGE",  11,  -5,  5, RIGHT, text_stage, key_stage },
-	{ "WHY",    10,  16, 160, RIGHT, why_text, key_mode },
+	{ "LOCAL", 5, 12, 47, LEFT, .text = text_local, .key = key_local },
+	{ "PEER", 0, 12, 47, LEFT, .text = text_peer, .key = key_peer },
+	{ "MODE", 8, 9, 9, RIGHT, FLOW(mode, NUMBER32), .text = text_mode },
+	{ "W", 2, -7, 7, RIGHT, FLOW(W, NUMBER64), .show = bytes_text },
+	{ "R", 3, -11, 11, RIGHT, FLOW(R, NUMBER64), .show = show_rate },
+	{ "T", 9, -7, 7, RIGHT, FLOW(T_ns, NUMBER64), .show = time_text },
+	{ "U", 1, -5, 5, RIGHT, FLOW(U, SHARE), .show = show_ratio },
+	{ "HOP", 4, -5, 5, RIGHT, HOP(nr, NUMBER32), true, .text = text_hop },
+	{ "u'", 6, -5, 5, RIGHT, HOP(u, SHARE), true, .show = show_ratio },
+	{ "QUEUE", 7, -7, 7, RIGHT, HOP(qlen_ns, NUMBER64), true, .show = time_text },
+	{ "STAGE", 11, -5, 5, RIGHT, FLOW(inc_stage, NUMBER32), .show = show_count },
+	{ "WHY", 10, 16, 160, RIGHT, FLOW(mode, NUMBER32), .text = why_text },
 };
 
-const char *table_column(unsigned int column)
+/* The struct that has the number of a column. Return: NULL if no hop is known. */
+static const void *base_of(const struct column *column, const struct flow *flow)
 {
-	return columns[column].name;
+	return column->of_hop ? (const void *)flow_holder(flow) : flow;
+}
+
+static const char *text_of(const struct column *column, const struct flow *flow,
+			   char text[LINE_MAX_CHARS])
+{
+	const void *base = base_of(column, flow);
+
+	if (column->text)
+		return column->text(flow, text, LINE_MAX_CHARS);
+	return base ? column->show(member_value(base, column->number), text) : "-";
+}
+
+static double key_of(const struct column *column, const struct flow *flow)
+{
+	const void *base = base_of(column, flow);
+
+	if (column->key)
+		return column->key(flow);
+	return base ? member_value(base, column->number) : -1;
 }
 
 /* The names of all columns. */
@@ -234,7 +178,7 @@ static void add(const struct flow *flow, void *data)
 	struct table *table = data;
 
 	table->total++;
-	table->classic += flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
+	table->classic += flow_is_classic(flow);
 	if (!passes(table, flow))
 		return;
 	if (table->nr == table->room) {
@@ -250,7 +194,7 @@ static int sort_sign;
 static int compare(const void *one, const void *other)
 {
 	const struct flow *a = one, *b = other;
-	double x = columns[sort_column].key(a), y = columns[sort_column].key(b);
+	double x = key_of(&columns[sort_column], a), y = key_of(&columns[sort_column], b);
 
 	if (x != y)
 		return x < y ? sort_sign : -sort_sign;
@@ -292,7 +236,7 @@ static int wish(const struct table *table, const struct column *column)
 	size_t i;
 
 	for (i = 0; i < table->nr; i++) {
-		length = strlen(column->text(&table->flow[i], text, sizeof(text)));
+		length = strlen(text_of(column, &table->flow[i], text));
 		if (length > longest)
 			longest = length;
 	}
@@ -361,7 +305,7 @@ static void put_line(const struct flow *flow, const struct table *table,
 				 i == table->sort && (int)strlen(columns[i].name) <
 				 layout->width[i] ? table->reverse ? "^" : "v" : "");
 		at = put(at, &columns[i], layout->width[i],
-			 flow ? columns[i].text(flow, text, sizeof(text)) : name);
+			 flow ? text_of(&columns[i], flow, text) : name);
 	}
 }
 

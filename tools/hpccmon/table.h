@@ -31,7 +31,6 @@ struct layout {
 int table_fill(struct table *table, struct monitor *mon, const char **why);
 void table_sort(struct table *table);
 bool table_sort_by(struct table *table, const char *name);
-const char *table_column(unsigned int column);
 const char *table_columns(char text[128]);
 void table_layout(const struct table *table, int width, struct layout *layout);
 void table_head(const struct table *table, const struct layout *layout, char line[LINE_MAX_CHARS]);

@@ -69,11 +69,6 @@ static int rows_shown(void)
 	return LINES > 3 ? LINES - 3 : 0;
 }
 
-static bool is_classic(const struct flow *flow)
-{
-	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
-}
-
 static void draw(struct screen *screen)
 {
 	const struct table *table = &screen->table;
@@ -95,7 +90,7 @@ static void draw(struct screen *screen)
 		const struct flow *flow = &table->flow[screen->first + i];
 
 		table_row(flow, &layout, line);
-		put_line(2 + i, is_classic(flow) ? A_BOLD : 0, line);
+		put_line(2 + i, flow_is_classic(flow) ? A_BOLD : 0, line);
 	}
 	if (LINES > 1)
 		put_keys(screen);
@@ -183,14 +178,6 @@ static bool obey(struct screen *screen, int key)
 	return true;
 }
 
-static double seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
 static void watch(struct screen *screen, struct monitor *mon)
 {
 	double next = 0, now;
@@ -198,7 +185,7 @@ static void watch(struct screen *screen, struct monitor *mon)
 	int key;
 
 	while (more && !interrupted()) {
-		now = seconds();
+		now = seconds(CLOCK_MONOTONIC);
 		if (now >= next && !screen->paused) {
 			screen->wrong = NULL;
 			table_fill(&screen->table, mon, &screen->wrong);
@@ -299,55 +286,32 @@ static void once_json(struct table *table, struct monitor *mon)
 	json_line(flows);
 }
 
-static void take_filter(struct table *table)
-{
-	if (strlen(optarg) >= TEXT_FILTER_MAX)
-		usage("--filter %s: the maximum length is %d characters", optarg,
-		      TEXT_FILTER_MAX - 1);
-	strcpy(table->text_filter, optarg);
-}
-
-static void take_sort(struct table *table)
-{
-	char known[128];
-
-	if (!table_sort_by(table, optarg))
-		usage("--sort %s: use one of %s", optarg, table_columns(known));
-}
-
 int cmd_top(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "once", no_argument, NULL, 'o' },
-		{ "delay", required_argument, NULL, 'd' },
-		{ "sort", required_argument, NULL, 's' },
-		{ "reverse", no_argument, NULL, 'r' },
-		{ "filter", required_argument, NULL, 'f' },
-		{ }
-	};
 	struct screen screen = { .delay = 1 };
 	bool json = false, only_once = false;
+	const char *sort = "R", *filter = "";
+	const struct option_spec options[] = {
+		{ "json", 'j', OPTION_FLAG, .to = &json },
+		{ "once", 'o', OPTION_FLAG, .to = &only_once },
+		{ "delay", 'd', OPTION_NUMBER, &screen.delay, .min = 0.1, .max = 60 },
+		{ "sort", 's', OPTION_TEXT, .to = &sort },
+		{ "reverse", 'r', OPTION_FLAG, .to = &screen.table.reverse },
+		{ "filter", 'f', OPTION_TEXT, .to = &filter },
+		{ }
+	};
 	struct monitor *mon;
-	int option;
+	char known[128];
 
-	table_sort_by(&screen.table, "R");
-	while ((option = next_option(argc, argv, "jod:s:rf:", options)) != -1) {
-		if (option == 'j')
-			json = true;
-		else if (option == 'o')
-			only_once = true;
-		else if (option == 'd')
-			screen.delay = number_option("--delay", 0.1, 60);
-		else if (option == 's')
-			take_sort(&screen.table);
-		else if (option == 'r')
-			screen.table.reverse = true;
-		else
-			take_filter(&screen.table);
-	}
+	take_options(argc, argv, options);
+	if (!table_sort_by(&screen.table, sort))
+		usage("--sort %s: use one of %s", sort, table_columns(known));
+	if (strlen(filter) >= TEXT_FILTER_MAX)
+		usage("--filter %s: the maximum length is %d characters", filter,
+		      TEXT_FILTER_MAX - 1);
+	strcpy(screen.table.text_filter, filter);
 	filter_parse(&screen.table.filter, argc - optind, argv + optind);
-	mon = monitor_open();
+	mon = monitor_open_flows();
 	if (json)
 		once_json(&screen.table, mon);
 	else if (only_once)

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: numbers with three digits and a unit. */
+/* hpccmon: time, and numbers with three digits and a unit. */
 #include "hpccmon.h"
+
+double seconds(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
 
 static const char *scaled(double value, double step, const char *const *units, char text[16])
 {

@@ -39,7 +39,7 @@ static const char *classic_text(const struct flow *flow)
 /* Reasons outside the window law. */
 static bool other_rules(const struct flow *flow, char *text, size_t size)
 {
-	if (flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING)
+	if (flow_is_classic(flow))
 		snprintf(text, size, "classic: %s; Reno sets the window, not W, until %s",
 			 classic_text(flow), flow->mode == HPCC_FLOW_CLASSIC ? "a record arrives" :
 			 "a link is measured");
@@ -116,6 +116,24 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 		snprintf(text, size, "no link has been measured yet: W has its initial value");
 }
 
+/* What another congestion control has to expect from the law. */
+static const char *observed_text(const struct flow *flow, char *text, size_t size)
+{
+	const struct hop *hop = flow_holder(flow);
+	char queue[48];
+
+	if (hop)
+		snprintf(text, size, "%s sets the window; hop %u (u' %.2f%s) is the busiest; U "
+			 "%.2f, eta %.2f: hpcc would %s W", flow->cc, hop->nr, hop->u,
+			 queue_text(flow, hop, queue), flow->U, flow->eta,
+			 flow->U >= flow->eta ? "reduce" : "increase");
+	else
+		snprintf(text, size, "%s sets the window; %s", flow->cc, flow->nr_hops ?
+			 "no link has been measured yet" : "no record has arrived yet, for "
+			 "instance because this end only receives");
+	return text;
+}
+
 /* Explain the value of W. Return: @text. */
 const char *why_text(const struct flow *flow, char *text, size_t size)
 {
@@ -123,6 +141,8 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 	uint64_t age_us = youngest_us(flow);
 	char queue[48], age[16], holds[96];
 
+	if (flow->mode == FLOW_OBSERVED)
+		return observed_text(flow, text, size);
 	if (other_rules(flow, text, size))
 		return text;
 	if (!hop && flow->receiver) {

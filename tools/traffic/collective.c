@@ -11,11 +11,6 @@
 
 #include "traffic.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Send the messages of an edge whose time has come. */
 static void advance(struct collective *c, struct edge *e)
 {

@@ -18,30 +18,19 @@
 
 #define RCVBUF_BYTES	(64 << 20)
 
-/* A flow with more bytes has a large send buffer, so that few system calls fill it. Other flows
- * have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
- */
-#define LARGE_BYTES	(1U << 20)
+/* Send buffer of a large flow, and limit of all these buffers together, to save memory. */
 #define SNDBUF_BYTES	(8 << 20)
-/* Limit of the buffers of all large flows together, to save memory. */
 #define SNDBUF_TOTAL	(512U << 20)
 
 #define BACKLOG		4096
 
-struct host {
-	struct in6_addr	addr;
-	unsigned int	ns;
-};
-
 unsigned int nr_closing;
-static struct conn **conns;
-static unsigned int nr_conns, nr_large, nr_hosts;
 static struct conn **pools;		/* free connections, by hosts and congestion control */
-static struct host *hosts;		/* sorted by address */
 
-struct conn *conn_of(unsigned int index)
+/* A connection by its tag, NULL if it has been closed. */
+struct conn *conn_of(uint64_t tag)
 {
-	return conns[index];
+	return netns[tag >> NUMBER_BITS].conns[tag & ((1U << NUMBER_BITS) - 1)];
 }
 
 static struct conn **pool_of(const struct flow *f)
@@ -84,9 +73,9 @@ static void set_option(int fd, int option, int value)
 }
 
 /* Index of the listener for a connection, and offset of its port from DPORT_BASE. */
-static unsigned int slot_of(const struct conn *c, unsigned int number)
+static unsigned int slot_of(const struct conn *c)
 {
-	return c->cc * ROUNDS + number / SPORTS;
+	return c->cc * ROUNDS + c->number / SPORTS;
 }
 
 static void open_listener(unsigned int ns, unsigned int slot)
@@ -108,6 +97,21 @@ static void open_listener(unsigned int ns, unsigned int slot)
 	netns[ns].listener[slot] = fd;
 }
 
+static unsigned int free_number(struct netns *from)
+{
+	unsigned int tries, number;
+
+	for (tries = 0; tries < NUMBERS; tries++) {
+		number = from->next_number++ % NUMBERS;
+		if (number < from->nr_conns && from->conns[number])
+			continue;
+		if (number == from->nr_conns)
+			from->conns = grown(from->conns, from->nr_conns++, sizeof(*from->conns));
+		return number;
+	}
+	die("%s has %d connections at once, more are not possible", from->name, NUMBERS);
+}
+
 static struct conn *new_conn(const struct flow *f)
 {
 	struct netns *from = &netns[f->from];
@@ -115,14 +119,9 @@ static struct conn *new_conn(const struct flow *f)
 
 	if (!c)
 		die("out of memory");
-	if (from->nr_conns == SPORTS * ROUNDS)
-		die("%s opens too many connections", from->name);
-	conns = grown(conns, nr_conns, sizeof(*conns));
-	conns[nr_conns] = c;
-	from->conns = grown(from->conns, from->nr_conns, sizeof(*from->conns));
-	from->conns[from->nr_conns++] = nr_conns;
-	*c = (struct conn){ .index = nr_conns++, .from = f->from, .to = f->to, .cc = f->cc,
-			    .end = { { .fd = -1 }, { .fd = -1 } } };
+	*c = (struct conn){ .number = free_number(from), .from = f->from, .to = f->to,
+			    .cc = f->cc, .end = { { .fd = -1 }, { .fd = -1 } } };
+	from->conns[c->number] = c;
 	return c;
 }
 
@@ -130,25 +129,25 @@ static struct conn *new_conn(const struct flow *f)
 static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
 			   struct sockaddr_storage *peer)
 {
-	unsigned int number = netns[c->from].nr_conns - 1;
+	unsigned int port = SPORT_BASE + c->number % SPORTS;
 	struct sockaddr_storage ss;
 	socklen_t len;
 	int fd;
 
-	open_listener(c->to, slot_of(c, number));
+	open_listener(c->to, slot_of(c));
 	fd = new_socket(c->from, c->cc, flags);
-	if (number >= SPORTS)
+	/* For two connections with one port, both sockets need the option. */
+	if (netns[c->from].nr_sent > SPORTS)
 		set_option(fd, SO_REUSEADDR, 1);
 	if ((f->edge ? f->edge->bytes : f->bytes) > LARGE_BYTES &&
 	    SNDBUF_TOTAL / nr_large > LARGE_BYTES)
 		set_option(fd, SO_SNDBUFFORCE, SNDBUF_TOTAL / nr_large < SNDBUF_BYTES ?
 			   SNDBUF_TOTAL / nr_large : SNDBUF_BYTES);
-	len = with_port(&ss, c->from, SPORT_BASE + number % SPORTS);
+	len = with_port(&ss, c->from, port);
 	if (bind(fd, (void *)&ss, len))
-		die("%s: port %u: %s", netns[c->from].name, SPORT_BASE + number % SPORTS,
-		    strerror(errno));
+		die("%s: port %u: %s", netns[c->from].name, port, strerror(errno));
 	c->end[0].fd = fd;
-	return with_port(peer, c->to, DPORT_BASE + slot_of(c, number));
+	return with_port(peer, c->to, DPORT_BASE + slot_of(c));
 }
 
 void ask(struct conn *c, unsigned int end, uint32_t events)
@@ -157,7 +156,8 @@ void ask(struct conn *c, unsigned int end, uint32_t events)
 
 	if (e->fd >= 0 && e->events != events)
 		watch(e->fd, e->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, events,
-		      TAG_END << TAG_SHIFT | (2ULL * c->index + end));
+		      TAG_END << TAG_SHIFT |
+		      (((uint64_t)c->from << NUMBER_BITS | c->number) << 1 | end));
 	e->events = events;
 }
 
@@ -168,7 +168,7 @@ static struct conn *connect_now(const struct flow *f)
 	struct conn *c = new_conn(f);
 	struct sockaddr_storage peer;
 	socklen_t len = bind_conn(c, f, 0, &peer);
-	int listener = netns[c->to].listener[slot_of(c, netns[c->from].nr_conns - 1)];
+	int listener = netns[c->to].listener[slot_of(c)];
 
 	setsockopt(c->end[0].fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(c->end[0].fd, (void *)&peer, len))
@@ -214,34 +214,11 @@ static void fill_pool(struct flow *f, unsigned int *made)
 	*pool = c;
 }
 
-static int compare_hosts(const void *a, const void *b)
-{
-	return memcmp(&((const struct host *)a)->addr, &((const struct host *)b)->addr,
-		      sizeof(struct in6_addr));
-}
-
-static struct in6_addr address_of(const struct sockaddr_storage *ss)
-{
-	struct in6_addr addr = {};
-
-	if (ss->ss_family == AF_INET6)
-		return ((const struct sockaddr_in6 *)ss)->sin6_addr;
-	addr.s6_addr32[3] = ((const struct sockaddr_in *)ss)->sin_addr.s_addr;
-	return addr;
-}
-
 /* From here on accept connections. All connections that start before time zero exist already. */
 static void watch_listeners(void)
 {
 	unsigned int ns, slot;
 
-	for (ns = 0; ns < nr_netns; ns++) {
-		if (!netns[ns].addr.ss_family)
-			continue;
-		hosts = grown(hosts, nr_hosts, sizeof(*hosts));
-		hosts[nr_hosts++] = (struct host){ address_of(&netns[ns].addr), ns };
-	}
-	qsort(hosts, nr_hosts, sizeof(*hosts), compare_hosts);
 	for (ns = 0; ns < nr_netns; ns++)
 		for (slot = 0; slot < CC_MAX * ROUNDS; slot++)
 			if (netns[ns].listener[slot] >= 0)
@@ -250,16 +227,23 @@ static void watch_listeners(void)
 				      (ns * CC_MAX * ROUNDS + slot));
 }
 
+/* A flow whose connection is made after time zero needs a listener, and connections of its pool. */
+static void prepare(struct flow *f, unsigned int *made)
+{
+	if (f->connect == POOL)
+		fill_pool(f, made);
+	open_listener(f->to, f->cc * ROUNDS);
+}
+
 void open_connections(void)
 {
-	unsigned int i, *made, later = 0;
+	unsigned int i, *made, later = nr_streamed;
+	struct flow *streamed;
 
 	pools = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(struct conn *));
 	made = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(*made));
 	if (!pools || !made)
 		die("out of memory");
-	for (i = 0; i < nr_flows; i++)
-		nr_large += flows[i].bytes > LARGE_BYTES;
 	for (i = 0; i < nr_edges; i++)
 		nr_large += edges[i].bytes > LARGE_BYTES;
 	for (i = 0; i < nr_flows; i++) {
@@ -269,13 +253,12 @@ void open_connections(void)
 			connect_before(f);
 		else if (f->connect == SHARED)
 			carry(flows[f->shared].conn, f, 1);
-		else if (f->connect == POOL)
-			fill_pool(f, made);
-		if (f->connect == START || f->connect == POOL) {
-			open_listener(f->to, f->cc * ROUNDS);
-			later++;
-		}
+		else if (++later)
+			prepare(f, made);
 	}
+	for (rewind_flows(); (streamed = next_flow()); free(streamed))
+		prepare(streamed, made);
+	rewind_flows();
 	for (i = 0; i < nr_rpcs; i++) {
 		connect_before(&rpcs[i].request);
 		carry(rpcs[i].request.conn, &rpcs[i].response, 1);
@@ -291,7 +274,7 @@ void open_connections(void)
 static void connect_later(struct flow *f)
 {
 	struct conn *c = new_conn(f);
-	unsigned int slot = slot_of(c, netns[c->from].nr_conns - 1);
+	unsigned int slot = slot_of(c);
 	bool late = netns[c->to].listener[slot] < 0;
 	struct sockaddr_storage peer;
 	socklen_t len = bind_conn(c, f, SOCK_NONBLOCK, &peer);
@@ -304,7 +287,8 @@ static void connect_later(struct flow *f)
 		    strerror(errno));
 	c->pooled = f->connect == POOL;
 	carry(c, f, 0);
-	ask(c, 0, EPOLLOUT | EPOLLRDHUP);
+	/* With EPOLLET, fill() need not call epoll_ctl() if all bytes fit into the send buffer. */
+	ask(c, 0, EPOLLOUT | EPOLLRDHUP | EPOLLET);
 }
 
 void make_connection(struct flow *f)
@@ -328,27 +312,36 @@ void connected(struct conn *c)
 	fill(c->end[0].out);
 }
 
+static bool has_address(const struct netns *ns, const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *a6 = (const void *)&ns->addr, *b6 = (const void *)ss;
+	const struct sockaddr_in *a = (const void *)&ns->addr, *b = (const void *)ss;
+
+	return ns->addr.ss_family == ss->ss_family &&
+	       (ss->ss_family == AF_INET ? a->sin_addr.s_addr == b->sin_addr.s_addr :
+					   IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr));
+}
+
 void accept_one(unsigned int tag)
 {
 	unsigned int ns = tag / (CC_MAX * ROUNDS), slot = tag % (CC_MAX * ROUNDS), port, number;
 	struct sockaddr_storage ss;
+	struct netns *host = netns;
 	socklen_t len = sizeof(ss);
-	const struct host *host;
-	struct host wanted;
 	struct conn *c;
 	int fd;
 
 	fd = accept4(netns[ns].listener[slot], (void *)&ss, &len, SOCK_CLOEXEC);
 	if (fd < 0)
 		die("%s: accept: %s", netns[ns].name, strerror(errno));
-	wanted.addr = address_of(&ss);
-	host = bsearch(&wanted, hosts, nr_hosts, sizeof(*hosts), compare_hosts);
+	while (host < netns + nr_netns && !has_address(host, &ss))
+		host++;
 	port = ntohs(ss.ss_family == AF_INET ? ((struct sockaddr_in *)&ss)->sin_port :
 					       ((struct sockaddr_in6 *)&ss)->sin6_port);
 	number = port - SPORT_BASE + slot % ROUNDS * SPORTS;
-	if (!host || number >= netns[host->ns].nr_conns)
+	c = host < netns + nr_netns && number < host->nr_conns ? host->conns[number] : NULL;
+	if (!c)
 		die("%s: accepted an unknown connection", netns[ns].name);
-	c = conns[netns[host->ns].conns[number]];
 	c->end[1].fd = fd;
 	c->end[1].events = 0;
 	ask(c, 1, EPOLLIN);
@@ -368,7 +361,6 @@ void read_info(struct flow *f)
 	if (getsockopt(e->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		die("flow %u: TCP_INFO: %s", f->id, strerror(errno));
 	f->retrans = info.tcpi_total_retrans - f->retrans;
-	f->min_rtt_us = info.tcpi_min_rtt;
 }
 
 static void shut(struct conn *c, unsigned int end)
@@ -394,6 +386,7 @@ void release(struct flow *f)
 		c->end[0].out = NULL;
 		c->next_free = *pool;
 		*pool = c;
+		put_flow(f);
 		return;
 	}
 	if (--c->nr_undone)
@@ -404,8 +397,22 @@ void release(struct flow *f)
 	nr_closing++;
 }
 
+/* Without a path TCP gives up some time after its last segment. The flow then stays unfinished. */
+static bool gave_up(struct conn *c, unsigned int end)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	getsockopt(c->end[end].fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	return error == ETIMEDOUT || (error == ECONNRESET && c->end[!end].fd < 0);
+}
+
 void peer_closed(struct conn *c, unsigned int end)
 {
+	if (c->nr_undone && gave_up(c, end)) {
+		shut(c, end);
+		return;
+	}
 	if (c->nr_undone || c->pooled)
 		die("%s to %s: the connection was closed early", netns[c->from].name,
 		    netns[c->to].name);
@@ -413,4 +420,24 @@ void peer_closed(struct conn *c, unsigned int end)
 		read_info(c->end[end].out);
 	shut(c, end);
 	nr_closing--;
+	for (end = 0; end < 2; end++)
+		put_flow(c->end[end].out);
+	netns[c->from].conns[c->number] = NULL;
+	free(c);
+}
+
+/* The flows whose connections are still open. */
+void put_open_flows(void)
+{
+	unsigned int i, number, end;
+
+	for (i = 0; i < nr_netns; i++)
+		for (number = 0; number < netns[i].nr_conns; number++)
+			for (end = 0; netns[i].conns[number] && end < 2; end++) {
+				struct flow *f = netns[i].conns[number]->end[end].out;
+
+				if (f && !f->rpc && !f->edge)
+					read_info(f);
+				put_flow(f);
+			}
 }

@@ -65,6 +65,8 @@ void fill(struct flow *f)
 	bool full = false;
 	ssize_t n;
 
+	if (e->fd < 0)
+		return;
 	while (f->sent < f->bytes && !full) {
 		size_t size = f->bytes - f->sent;
 
@@ -78,7 +80,8 @@ void fill(struct flow *f)
 		if (n > 0)
 			f->sent += n;
 	}
-	ask(f->conn, end, (e->events & ~EPOLLOUT) | (full ? EPOLLOUT : 0));
+	if (full || !(e->events & EPOLLET))
+		ask(f->conn, end, (e->events & ~(EPOLLOUT | EPOLLET)) | (full ? EPOLLOUT : 0));
 }
 
 void begin_flow(struct flow *f)

@@ -13,6 +13,9 @@
  *
  * A flow writes its first bytes at its start time. It completes when the receiver has all bytes.
  *
+ * Flows that make no connection before time zero are read as the run goes, and a flow's result is
+ * written when it has ended, so memory is needed only for flows that are active.
+ *
  * The plan has one item per line. Times are in ns after time zero:
  *	ns NAME PATH [ADDRESS]			only hosts have an address
  *	port ID NS INTERFACE SERIES CLASSES	SERIES 1: measure the port over time; CLASSES:
@@ -29,8 +32,9 @@
  *						first FREE are sent when the step begins,
  *						message m when message m - FREE has arrived
  *						on each EDGE, counted from 0 in the collective
- *	run NS START STOP FILE COMMAND...	by sh; START "before": before time zero; STOP
- *						0: wait until the command ends;
+ *	run NS START STOP FILE COMMAND...	by sh; START "before": before time zero, which
+ *						it may read from its input, 8 bytes in ns since
+ *						1970; STOP 0: wait until the command ends;
  *						"end": SIGTERM after everything else;
  *						FILE "-": write to our output, and fail
  *						if the command fails
@@ -40,7 +44,8 @@
  *	pool N				connections for each pair of hosts
  * The egress of each port has an hpcc qdisc with the handle 10:. The hpcc qdiscs of its classes
  * have the handles 21:, 22: and so on. The ports of a namespace are on consecutive lines, and flows
- * are numbered from 0.
+ * are numbered from 0. Flows are last: first those with "before" or an ID, in the order of their
+ * IDs, then the others, in the order of their starts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -60,8 +65,12 @@
  * more.
  */
 #define FILES_MORE	4096
+/* Maximum number of connections that are made after time zero and exist at once. */
+#define STREAMED_MAX	250000
 
-/* Time from the last handshake to time zero, in which its packets leave the queues. */
+/* Time from the last handshake to time zero, in which its packets leave the queues. For each
+ * program that starts before time zero it is longer by as much: failed system calls take time.
+ */
 #define SETTLE_NS	1000000ULL
 
 /* Timers are precise if a timer of 1 us takes less than this. On a busy host some take longer. */
@@ -80,7 +89,7 @@ struct collective *collectives;
 struct program *programs;
 struct cc ccs[CC_MAX];
 unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
-unsigned int nr_edges, nr_collectives;
+unsigned int nr_edges, nr_collectives, nr_streamed, nr_large;
 unsigned int nr_endless, nr_series, pool_size;
 uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 uint64_t bytes_wanted;
@@ -88,6 +97,7 @@ bool verify, series_flows;
 unsigned int nr_undone, nr_ended;
 static struct flow **by_start;
 static unsigned int nr_begun;
+static struct flow *ahead;		/* next flow that is not in flows[] */
 static uint64_t zero_ns;		/* CLOCK_MONOTONIC at time zero */
 static uint64_t next_sample_ns;
 static int epoll_fd, timer_fd;
@@ -183,11 +193,6 @@ static bool over(void)
 	       (!lasts || (have_until && next_sample_ns > until_ns));
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* A time in the past expires immediately. */
 static void arm_timer(uint64_t next)
 {
@@ -200,23 +205,36 @@ static void arm_timer(uint64_t next)
 		die("timerfd: %s", strerror(errno));
 }
 
+static uint64_t next_flow_ns(void)
+{
+	uint64_t next = nr_begun < nr_flows ? by_start[nr_begun]->start_ns : NEVER;
+
+	return ahead ? least(next, ahead->start_ns) : next;
+}
+
 static uint64_t next_ns(void)
 {
-	uint64_t next = earlier(deadline_ns, next_reading_ns());
+	uint64_t next = least(deadline_ns, next_reading_ns());
 
 	if (pending() || lasts)
-		next = earlier(next, next_sample_ns);
-	if (nr_begun < nr_flows)
-		next = earlier(next, by_start[nr_begun]->start_ns);
-	next = earlier(next, next_collective_ns());
-	return earlier(next, earlier(next_rpc_ns(), next_program_ns()));
+		next = least(next, next_sample_ns);
+	next = least(next, least(next_flow_ns(), next_collective_ns()));
+	return least(next, least(next_rpc_ns(), next_program_ns()));
 }
 
 static void start_due(uint64_t t_ns)
 {
+	uint64_t next_ns;
+
 	start_programs(t_ns);
-	while (nr_begun < nr_flows && by_start[nr_begun]->start_ns <= t_ns)
-		begin_flow(by_start[nr_begun++]);
+	while ((next_ns = next_flow_ns()) <= t_ns) {
+		if (nr_begun < nr_flows && by_start[nr_begun]->start_ns == next_ns) {
+			begin_flow(by_start[nr_begun++]);
+		} else {
+			begin_flow(ahead);
+			ahead = next_flow();
+		}
+	}
 	start_rpcs(t_ns);
 	start_collectives(t_ns);
 }
@@ -224,20 +242,22 @@ static void start_due(uint64_t t_ns)
 static void serve_end(uint64_t tag, uint32_t events)
 {
 	struct conn *c = conn_of(tag / 2);
-	struct end *e = &c->end[tag % 2], *other = &c->end[!(tag % 2)];
+	struct end *e, *other;
 
 	/* An earlier event closed this file. */
-	if (e->fd < 0)
+	if (!c || c->end[tag % 2].fd < 0)
 		return;
+	e = &c->end[tag % 2];
+	other = &c->end[!(tag % 2)];
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
 		peer_closed(c, tag % 2);
 		return;
 	}
 	if (events & EPOLLOUT) {
-		if (c->open)
-			fill(e->out);
-		else
+		if (!c->open)
 			connected(c);
+		else if (e->out)
+			fill(e->out);
 	}
 	if ((events & EPOLLIN) && other->out)
 		receive(other->out);
@@ -302,15 +322,22 @@ static void wait_for_timers(void)
 
 static void run(void)
 {
+	bool tick, ends;
 	uint64_t t_ns;
-	bool tick;
 
 	wait_for_timers();
-	zero_ns = now_ns() + SETTLE_NS;
+	zero_ns = now_ns() + SETTLE_NS * (1 + nr_early);
+	announce_zero();
 	lasts = nr_endless || !pending();
 	arm_timer(next_ns());
 	while (!over()) {
 		tick = wait_and_serve();
+		ends = !pending() && !lasts;
+		/* Reading the clock costs a system call and 1 ns of virtual time, so with streamed
+		 * flows we read it only at ticks and at the end of the window.
+		 */
+		if (nr_streamed && !tick && !window_ends(ends))
+			continue;
 		t_ns = virtual_ns();
 		if (t_ns >= deadline_ns)
 			break;
@@ -321,8 +348,7 @@ static void run(void)
 			take_sample(next_sample_ns);
 			if (nr_endless || !bytes_wanted)
 				progress(t_ns, until_ns);
-			while (next_sample_ns <= t_ns)
-				next_sample_ns += interval_ns;
+			next_sample_ns = (t_ns / interval_ns + 1) * interval_ns;
 		}
 		if (tick)
 			arm_timer(next_ns());
@@ -367,7 +393,8 @@ static void sort_flows(void)
 /* A pool has its own connections, but at most as many as flows. */
 static void allow_files(void)
 {
-	const rlim_t wanted = 2 * (nr_flows + nr_rpcs + nr_edges) + FILES_MORE;
+	const unsigned int later = nr_streamed < STREAMED_MAX ? nr_streamed : STREAMED_MAX;
+	const rlim_t wanted = 2 * (nr_flows + nr_rpcs + nr_edges + later) + FILES_MORE;
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
@@ -393,16 +420,18 @@ static void traffic(const char *out)
 	if (epoll_fd < 0 || timer_fd < 0 ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &tick))
 		die("set-up: %s", strerror(errno));
-	open_measurement();
-	nr_undone = nr_flows + nr_rpcs + nr_collectives;
+	open_measurement(out);
+	nr_undone = nr_flows + nr_streamed + nr_rpcs + nr_collectives;
 	for (i = 0; i < nr_programs; i++)
 		nr_running += !programs[i].server;
 	start_early_programs();
 	open_connections();
+	ahead = next_flow();
 	read_hosts();
 	run();
 	stop_all();
-	write_result(out);
+	put_flow(ahead);
+	write_result();
 }
 
 int main(int argc, char **argv)
@@ -412,7 +441,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	read_plan(argv[2]);
-	if (nr_flows + nr_rpcs + nr_collectives + nr_programs == 0 || !interval_ns || !deadline_ns)
+	if (nr_flows + nr_streamed + nr_rpcs + nr_collectives + nr_programs == 0 || !interval_ns ||
+	    !deadline_ns)
 		die("plan: nothing to run, no interval or no deadline");
 	traffic(argv[3]);
 	return 0;

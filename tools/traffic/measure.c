@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "traffic.h"
 
-/* If there are more samples, we drop every second sample and double the interval. */
+/* If there are more samples, we double the interval, and keep the samples at its multiples: samples
+ * that are late, for instance because of an event, are left out.
+ */
 #define SAMPLES_MAX	1024
 
 struct sample {
@@ -23,9 +26,21 @@ static unsigned int nr_samples;
 static struct reading *at_from, *at_until, *at_end;
 static uint64_t from_taken_ns, until_taken_ns;
 static bool have_from;
+static FILE *result;
+static const char *result_path;
 
-void open_measurement(void)
+static void check_result(bool failed)
 {
+	if (failed)
+		die("%s: %s", result_path, strerror(errno));
+}
+
+void open_measurement(const char *path)
+{
+	result_path = path;
+	result = fopen(path, "we");
+	check_result(!result);
+	setvbuf(result, NULL, _IOFBF, 1 << 20);
 	at_from = calloc(nr_ports, sizeof(*at_from));
 	at_until = calloc(nr_ports, sizeof(*at_until));
 	at_end = calloc(nr_ports, sizeof(*at_end));
@@ -54,16 +69,16 @@ static uint64_t bytes_of(const struct flow *f)
 
 static void halve_samples(void)
 {
-	unsigned int i;
+	unsigned int i, n = 0;
 
+	interval_ns *= 2;
 	for (i = 0; i < nr_samples; i++) {
-		if (i & 1)
+		if (samples[i].t_ns % interval_ns)
 			free(samples[i].values);
 		else
-			samples[i / 2] = samples[i];
+			samples[n++] = samples[i];
 	}
-	nr_samples = (nr_samples + 1) / 2;
-	interval_ns *= 2;
+	nr_samples = n;
 }
 
 void take_sample(uint64_t t_ns)
@@ -106,6 +121,11 @@ static void read_endless(bool until)
 /* The window ends at the configured time, or when the first flow ends if no time is configured. It
  * always ends with the last flow.
  */
+bool window_ends(bool over)
+{
+	return have_from && !have_until && (until_ns ? over : nr_ended > 0);
+}
+
 void measure(uint64_t t_ns, bool over)
 {
 	if (!have_from && t_ns >= from_ns) {
@@ -114,7 +134,7 @@ void measure(uint64_t t_ns, bool over)
 		from_taken_ns = t_ns;
 		have_from = true;
 	}
-	if (have_from && !have_until && (until_ns ? t_ns >= until_ns || over : nr_ended > 0)) {
+	if (window_ends(over || t_ns >= until_ns)) {
 		read_ports(at_until, false);
 		read_endless(true);
 		until_taken_ns = t_ns;
@@ -185,37 +205,36 @@ static void put_samples(FILE *out)
 	}
 }
 
-static void put_flows(FILE *out)
+/* Write the result of a flow: id, time at which it was done or -1, bytes received, segments
+ * retransmitted; the bytes of an endless flow at start and end of the window. If it is not in
+ * flows[], nobody needs it after that. NULL, messages of RPCs and edges have no result.
+ */
+void put_flow(struct flow *f)
 {
-	unsigned int i;
-
-	for (i = 0; i < nr_flows; i++) {
-		struct flow *f = &flows[i];
-
-		if (f->conn && !f->done)
-			read_info(f);
-		fprintf(out, "{\"kind\":\"flow\",\"id\":%u,\"done\":%s,\"done_ns\":%" PRIu64
-			",\"received\":%" PRIu64 ",\"retrans\":%u,\"min_rtt_us\":%u", f->id,
-			f->done ? "true" : "false", f->done_ns, bytes_of(f), f->retrans,
-			f->min_rtt_us);
-		if (f->endless)
-			fprintf(out, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", f->window[0],
-				f->window[1]);
-		fprintf(out, "}\n");
-	}
+	if (!f || f->rpc || f->edge || f->written)
+		return;
+	f->written = true;
+	check_result(fprintf(result, "flow %u %" PRId64 " %" PRIu64 " %u %" PRIu64 " %" PRIu64 "\n",
+			     f->id, f->done ? (int64_t)f->done_ns : -1, bytes_of(f), f->retrans,
+			     f->window[0], f->window[1]) < 0);
+	if (f->streamed)
+		free(f);
 }
 
-void write_result(const char *path)
+void write_result(void)
 {
 	uint64_t end_ns = virtual_ns();
-	FILE *out = fopen(path, "w");
+	FILE *out = result;
+	struct flow *f;
+	unsigned int i;
 
-	if (!out)
-		die("%s: %s", path, strerror(errno));
-	setvbuf(out, NULL, _IOFBF, 1 << 20);
 	read_ports(at_end, false);
+	put_open_flows();
+	for (i = 0; i < nr_flows; i++)
+		put_flow(&flows[i]);
+	while ((f = next_flow()))
+		put_flow(f);
 	fprintf(out, "{\"kind\":\"zero\",\"clock_ns\":%" PRIu64 "}\n", zero_clock_ns());
-	put_flows(out);
 	put_rpcs(out);
 	put_collectives(out);
 	put_programs(out);
@@ -226,6 +245,6 @@ void write_result(const char *path)
 		put_ports(out, "until", until_taken_ns, at_until);
 	put_ports(out, "end", end_ns, at_end);
 	put_samples(out);
-	if (fclose(out))
-		die("%s: %s", path, strerror(errno));
+	/* The kernel may report a full disk only when it has to write the bytes. */
+	check_result(ferror(out) || fflush(out) || fsync(fileno(out)) || fclose(out));
 }

@@ -128,13 +128,10 @@ static void set_hosts(struct flow *f, const char *from, const char *to, const ch
 		die("plan: %s or %s has no address", from, to);
 }
 
-static void parse_flow(const char *line)
+static void read_flow(const char *line, struct flow *f)
 {
 	char from[32], to[32], cc[20], connect[16];
-	struct flow *f;
 
-	flows = grown(flows, nr_flows, sizeof(*flows));
-	f = &flows[nr_flows++];
 	if (sscanf(line, "flow %u %31s %31s %" SCNu64 " %" SCNu64 " %19s %15s", &f->id, from,
 		   to, &f->bytes, &f->start_ns, cc, connect) != 7)
 		die("plan: %s", line);
@@ -149,15 +146,59 @@ static void parse_flow(const char *line)
 		f->connect = SHARED;
 	if (f->connect == SHARED) {
 		f->shared = strtoul(connect, NULL, 10);
-		if (f->shared >= nr_flows - 1 || flows[f->shared].connect != BEFORE)
+		if (f->shared >= nr_flows || flows[f->shared].connect != BEFORE)
 			die("plan: %s", line);
 	}
-	bytes_wanted += f->bytes;
-	if (!f->bytes) {
-		f->endless = true;
-		f->bytes = INT64_MAX;
+}
+
+static void parse_flow(const char *line)
+{
+	struct flow f = {};
+
+	read_flow(line, &f);
+	netns[f.from].nr_sent++;
+	bytes_wanted += f.bytes;
+	if (!f.bytes) {
+		f.endless = true;
+		f.bytes = INT64_MAX;
 		nr_endless++;
 	}
+	nr_large += f.bytes > LARGE_BYTES;
+	if ((f.connect == START || f.connect == POOL) && !series_flows) {
+		nr_streamed++;
+		return;
+	}
+	if (nr_streamed)
+		die("plan: %s: flows with start and pool have to be last", line);
+	flows = grown(flows, nr_flows, sizeof(*flows));
+	flows[nr_flows++] = f;
+}
+
+/* The plan stays open: flows that make no connection before time zero are read again. */
+static FILE *plan;
+static char *line;
+static size_t line_size;
+static off_t first_streamed;
+
+void rewind_flows(void)
+{
+	if (fseeko(plan, first_streamed, SEEK_SET))
+		die("plan: %s", strerror(errno));
+}
+
+/* The next flow that is not in flows[], or NULL after the last one. They are sorted by start. */
+struct flow *next_flow(void)
+{
+	struct flow *f;
+
+	if (!nr_streamed || getline(&line, &line_size, plan) <= 0)
+		return NULL;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		die("out of memory");
+	read_flow(line, f);
+	f->streamed = true;
+	return f;
 }
 
 static void parse_rpc(const char *line)
@@ -191,14 +232,14 @@ static void parse_collective(const char *line)
 
 static void parse_edge(const char *line)
 {
-	char from[32], to[32], cc[16], *end;
+	char from[32], to[32], cc[20], *end;
 	const char *at;
 	struct edge *e;
 	int n = 0;
 
 	edges = grown(edges, nr_edges, sizeof(*edges));
 	e = &edges[nr_edges++];
-	if (sscanf(line, "edge %31s %31s %" SCNu64 " %u %u %15s%n", from, to, &e->bytes, &e->count,
+	if (sscanf(line, "edge %31s %31s %" SCNu64 " %u %u %19s%n", from, to, &e->bytes, &e->count,
 		   &e->free, cc, &n) != 6 || !nr_collectives || !e->bytes || !e->count)
 		die("plan: %s", line);
 	set_hosts(&e->flow, from, to, cc);
@@ -281,14 +322,14 @@ static void parse_number(const char *line)
 
 void read_plan(const char *path)
 {
-	char *line = NULL;
-	FILE *file = fopen(path, "r");
-	size_t size = 0;
 	unsigned int i;
+	ssize_t n;
 
-	if (!file)
+	plan = fopen(path, "re");
+	if (!plan)
 		die("%s: %s", path, strerror(errno));
-	while (getline(&line, &size, file) > 0) {
+	setvbuf(plan, NULL, _IOFBF, 1 << 18);
+	while ((n = getline(&line, &line_size, plan)) > 0) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "ns ", 3))
 			parse_netns(line);
@@ -306,9 +347,13 @@ void read_plan(const char *path)
 			parse_program(line);
 		else if (line[0])
 			parse_number(line);
+		if (!nr_streamed)
+			first_streamed += n;
+		else if (strncmp(line, "flow ", 5))
+			die("plan: %s: has to be before the flows", line);
 	}
-	free(line);
-	fclose(file);
+	if (ferror(plan))
+		die("%s: %s", path, strerror(errno));
 	for (i = 0; i < nr_rpcs; i++) {
 		rpcs[i].request.rpc = &rpcs[i];
 		rpcs[i].response.rpc = &rpcs[i];

@@ -14,7 +14,8 @@
 
 #include "traffic.h"
 
-unsigned int nr_running;
+unsigned int nr_running, nr_early;
+static int zero_pipe[2];	/* input of early programs */
 
 static void spawn(struct program *p)
 {
@@ -25,7 +26,10 @@ static void spawn(struct program *p)
 
 	enter(p->ns);
 	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	if (p->early)
+		posix_spawn_file_actions_adddup2(&files, zero_pipe[0], 0);
+	else
+		posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	if (!strcmp(p->out, "-")) {
 		posix_spawn_file_actions_adddup2(&files, 2, 1);
 	} else {
@@ -57,9 +61,25 @@ void start_early_programs(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr_programs; i++)
-		if (programs[i].early)
-			start(&programs[i], 0);
+	if (pipe2(zero_pipe, O_CLOEXEC))
+		die("pipe: %s", strerror(errno));
+	for (i = 0; i < nr_programs; i++) {
+		if (!programs[i].early)
+			continue;
+		nr_early++;
+		start(&programs[i], 0);
+	}
+}
+
+/* Each early program may read time zero once. */
+void announce_zero(void)
+{
+	const uint64_t zero = zero_clock_ns();
+	unsigned int i;
+
+	for (i = 0; i < nr_early; i++)
+		if (write(zero_pipe[1], &zero, sizeof(zero)) < 0)
+			die("pipe: %s", strerror(errno));
 }
 
 void start_programs(uint64_t t_ns)

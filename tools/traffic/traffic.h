@@ -19,14 +19,23 @@
  */
 #define CC_MAX		64
 
-/* Connections from a host have source ports from SPORT_BASE on, below the range that Linux uses.
- * After the last source port, connections use the next listener of the peer, so that the four-tuple
- * stays unique.
+/* Connections from a host have numbers, and source ports from SPORT_BASE on, below the range that
+ * Linux uses. After the last source port, connections use the next listener of the peer, so that
+ * the four-tuple stays unique. After the last number, numbers of closed connections are used again.
  */
 #define SPORT_BASE	10000
+#ifndef SPORTS		/* for tests */
 #define SPORTS		22768
 #define ROUNDS		8
+#endif
+#define NUMBERS		(SPORTS * ROUNDS)
+#define NUMBER_BITS	18
 #define DPORT_BASE	5001
+
+/* A flow with more bytes has a large send buffer, so that few system calls fill it. Other flows
+ * have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
+ */
+#define LARGE_BYTES	(1U << 20)
 
 /* Maximum number of classes of a port. */
 #define CLASSES_MAX	8
@@ -41,8 +50,10 @@ struct netns {
 	unsigned int	nr_ports;
 	bool		host;		/* connections begin or end here */
 	uint64_t	timeouts;	/* RTOs before time zero */
-	unsigned int	*conns;		/* connections from this host, in order */
+	struct conn	**conns;	/* connections from this host, by number; NULL: closed */
 	unsigned int	nr_conns;
+	unsigned int	next_number;
+	unsigned int	nr_sent;	/* flows of the plan that this host sends */
 	int		listener[CC_MAX * ROUNDS];	/* -1 before the first use */
 };
 
@@ -84,10 +95,11 @@ struct flow {
 	uint64_t	sent;
 	uint64_t	received;
 	bool		done;		/* the receiver has all bytes */
+	bool		streamed;	/* not in flows[]; freed when its result has been written */
+	bool		written;
 	uint64_t	done_ns;
 	uint64_t	window[2];	/* endless: bytes at start and end of the window */
 	uint32_t	retrans;	/* in a pool: since this flow began */
-	uint32_t	min_rtt_us;
 };
 
 /* One end of a connection. End 0 connects, and the listener accepts end 1. */
@@ -99,7 +111,7 @@ struct end {
 };
 
 struct conn {
-	unsigned int	index;
+	unsigned int	number;		/* in its host */
 	unsigned int	from;
 	unsigned int	to;
 	unsigned int	cc;
@@ -143,7 +155,7 @@ struct collective {
 	unsigned int	first;		/* its edges are consecutive */
 	unsigned int	nr_edges;
 	unsigned int	steps;
-	uint64_t	begun_ns;	/* when the current step began */
+	uint64_t	begun_ns;	/* when the current step began, or the first one will */
 	bool		begun;
 	uint64_t	left;		/* messages of the step that have not arrived */
 	uint64_t	*step_ns;
@@ -190,11 +202,16 @@ extern struct collective *collectives;
 extern struct program *programs;
 extern struct cc ccs[CC_MAX];
 extern unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
-extern unsigned int nr_edges, nr_collectives;
+extern unsigned int nr_edges, nr_collectives, nr_streamed, nr_large;
 extern unsigned int nr_endless, nr_series, pool_size;
 extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 extern uint64_t bytes_wanted;
 extern bool verify, series_flows;
+
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 /* main.c */
 extern unsigned int nr_undone;		/* flows, RPCs and collectives, including endless flows */
@@ -218,6 +235,8 @@ void flow_done(struct flow *f);
 /* plan.c */
 void enter(unsigned int ns);
 void read_plan(const char *path);
+void rewind_flows(void);
+struct flow *next_flow(void);
 
 /* connect.c */
 extern unsigned int nr_closing;
@@ -228,7 +247,8 @@ void accept_one(unsigned int tag);
 void release(struct flow *f);
 void peer_closed(struct conn *c, unsigned int end);
 void read_info(struct flow *f);
-struct conn *conn_of(unsigned int index);
+struct conn *conn_of(uint64_t tag);
+void put_open_flows(void);
 void ask(struct conn *c, unsigned int end, uint32_t events);
 
 /* data.c */
@@ -253,7 +273,9 @@ void put_collectives(FILE *out);
 
 /* program.c */
 extern unsigned int nr_running;		/* programs that have not ended, without servers */
+extern unsigned int nr_early;
 void start_early_programs(void);
+void announce_zero(void);
 void start_programs(uint64_t t_ns);
 void stop_programs(int signal);
 uint64_t next_program_ns(void);
@@ -263,11 +285,13 @@ void put_programs(FILE *out);
 
 /* measure.c */
 extern bool have_until;
-void open_measurement(void);
+void open_measurement(const char *path);
+bool window_ends(bool over);
 void take_sample(uint64_t t_ns);
 void measure(uint64_t t_ns, bool over);
 uint64_t next_reading_ns(void);
-void write_result(const char *path);
+void put_flow(struct flow *f);
+void write_result(void);
 
 /* counters.c */
 void read_hosts(void);

@@ -4,6 +4,24 @@
 -- which Wireshark supports: INT-MD after the TCP header, IFA 2.0 around it, CSIG tags
 -- (Documentation/protocol.rst). Wireshark dissects the payload of each carrier.
 
+-- A part of a header: for each field the offset and the number of its bytes, and the field.
+
+local function add(tree, range, part)
+	for _, field in ipairs(part) do
+		tree:add(field[3], range(field[1], field[2]))
+	end
+end
+
+-- Register the fields of parts, and others.
+local function register(proto, parts, others)
+	for _, part in ipairs(parts) do
+		for _, field in ipairs(part) do
+			others[#others + 1] = field[3]
+		end
+	end
+	proto.fields = others
+end
+
 -- ---- IFA 2.0: IP protocol 131 ------------------------------------------------
 
 local ifa = Proto("ifa", "Inband Flow Analyzer 2.0")
@@ -12,49 +30,44 @@ local IFA_HEAD, IFA_MD, IFA_HOP, TCP_MIN = 4, 4, 32, 20
 local GBPS = { [0] = "10 Gb/s", "25 Gb/s", "40 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s",
 	       [15] = "other" }
 
-local i = {
-	version = ProtoField.uint8("ifa.version", "Version", base.DEC, nil, 0xf0),
-	gns = ProtoField.uint8("ifa.gns", "Global name space", base.DEC, nil, 0x0f),
-	proto = ProtoField.uint8("ifa.proto", "Next header"),
-	flags = ProtoField.uint8("ifa.flags", "Flags", base.HEX, nil, 0x1f),
-	max = ProtoField.uint8("ifa.max_length", "Max Length, words"),
-	request = ProtoField.uint8("ifa.request", "Request Vector", base.HEX),
-	action = ProtoField.uint8("ifa.action", "Action Vector", base.HEX),
-	limit = ProtoField.uint8("ifa.hop_limit", "Hop Limit"),
-	length = ProtoField.uint8("ifa.length", "Current Length, words"),
-	hop = ProtoField.bytes("ifa.hop", "Metadata"),
-	lns = ProtoField.uint8("ifa.lns", "Local name space", base.DEC, nil, 0xf0),
-	device = ProtoField.uint32("ifa.device_id", "deviceID", base.DEC, nil, 0x0fffff00),
-	speed = ProtoField.uint8("ifa.speed", "Speed", base.DEC, GBPS, 0xf0),
-	sec = ProtoField.uint32("ifa.rx_sec", "rxTimestampSec", base.DEC, nil, 0x000fffff),
-	egress = ProtoField.uint16("ifa.egress_port", "egressPort"),
-	ingress = ProtoField.uint16("ifa.ingress_port", "ingressPort"),
-	ns = ProtoField.uint32("ifa.rx_ns", "rxTimestampNs"),
-	residence = ProtoField.uint32("ifa.residence", "residenceTime, ns"),
-	tx = ProtoField.uint32("ifa.tx_bytes", "txBytes"),
-	qlen = ProtoField.uint16("ifa.qlen", "Queue Length, units of the name space"),
+local ifa_head = {
+	{ 0, 1, ProtoField.uint8("ifa.version", "Version", base.DEC, nil, 0xf0) },
+	{ 0, 1, ProtoField.uint8("ifa.gns", "Global name space", base.DEC, nil, 0x0f) },
+	{ 1, 1, ProtoField.uint8("ifa.proto", "Next header") },
+	{ 2, 1, ProtoField.uint8("ifa.flags", "Flags", base.HEX, nil, 0x1f) },
+	{ 3, 1, ProtoField.uint8("ifa.max_length", "Max Length, words") },
 }
-ifa.fields = i
+local ifa_md = {
+	{ 0, 1, ProtoField.uint8("ifa.request", "Request Vector", base.HEX) },
+	{ 1, 1, ProtoField.uint8("ifa.action", "Action Vector", base.HEX) },
+	{ 2, 1, ProtoField.uint8("ifa.hop_limit", "Hop Limit") },
+	{ 3, 1, ProtoField.uint8("ifa.length", "Current Length, words") },
+}
+local ifa_metadata = ProtoField.bytes("ifa.hop", "Metadata")
+local ifa_hop_part = {
+	{ 0, 1, ProtoField.uint8("ifa.lns", "Local name space", base.DEC, nil, 0xf0) },
+	{ 0, 4, ProtoField.uint32("ifa.device_id", "deviceID", base.DEC, nil, 0x0fffff00) },
+	{ 4, 1, ProtoField.uint8("ifa.speed", "Speed", base.DEC, GBPS, 0xf0) },
+	{ 4, 4, ProtoField.uint32("ifa.rx_sec", "rxTimestampSec", base.DEC, nil, 0x000fffff) },
+	{ 8, 2, ProtoField.uint16("ifa.egress_port", "egressPort") },
+	{ 10, 2, ProtoField.uint16("ifa.ingress_port", "ingressPort") },
+	{ 12, 4, ProtoField.uint32("ifa.rx_ns", "rxTimestampNs") },
+	{ 16, 4, ProtoField.uint32("ifa.residence", "residenceTime, ns") },
+	{ 20, 4, ProtoField.uint32("ifa.tx_bytes", "txBytes") },
+	{ 26, 2, ProtoField.uint16("ifa.qlen", "Queue Length, units of the name space") },
+}
+register(ifa, { ifa_head, ifa_md, ifa_hop_part }, { ifa_metadata })
 
 local ifa_malformed = ProtoExpert.new("ifa.malformed", "Lengths contradict each other",
 				      expert.group.MALFORMED, expert.severity.ERROR)
 ifa.experts = { ifa_malformed }
 
 local function ifa_hop(range, tree, nr)
-	local hop = tree:add(i.hop, range)
+	local hop = tree:add(ifa_metadata, range)
 
 	hop:set_text(string.format("Hop %d from the receiver: device %d, port %d", nr,
 				   range:bitfield(4, 20), range(8, 2):uint()))
-	hop:add(i.lns, range(0, 1))
-	hop:add(i.device, range(0, 4))
-	hop:add(i.speed, range(4, 1))
-	hop:add(i.sec, range(4, 4))
-	hop:add(i.egress, range(8, 2))
-	hop:add(i.ingress, range(10, 2))
-	hop:add(i.ns, range(12, 4))
-	hop:add(i.residence, range(16, 4))
-	hop:add(i.tx, range(20, 4))
-	hop:add(i.qlen, range(26, 2))
+	add(hop, range, ifa_hop_part)
 end
 
 -- The metadata, and the lengths of header and stack; nil if the lengths are inconsistent.
@@ -62,10 +75,7 @@ local function ifa_stack(range, tree, max)
 	if range:len() < IFA_MD then
 		return nil
 	end
-	tree:add(i.request, range(0, 1))
-	tree:add(i.action, range(1, 1))
-	tree:add(i.limit, range(2, 1))
-	tree:add(i.length, range(3, 1))
+	add(tree, range, ifa_md)
 	local words = range(3, 1):uint()
 	if words > max or IFA_MD + 4 * words > range:len() then
 		return nil
@@ -93,11 +103,7 @@ function ifa.dissector(tvb, pinfo, root)
 	local md = IFA_HEAD + 4 * tvb:range(IFA_HEAD + 12, 1):bitfield(0, 4)
 	local tree = root:add(ifa, tvb:range(0, IFA_HEAD))
 
-	tree:add(i.version, tvb:range(0, 1))
-	tree:add(i.gns, tvb:range(0, 1))
-	tree:add(i.proto, tvb:range(1, 1))
-	tree:add(i.flags, tvb:range(2, 1))
-	tree:add(i.max, tvb:range(3, 1))
+	add(tree, tvb:range(), ifa_head)
 	local len = md >= IFA_HEAD + TCP_MIN and md <= tvb:len() - IFA_MD and
 		ifa_stack(tvb:range(md), tree, tvb:range(3, 1):uint())
 	if not len then
@@ -120,27 +126,21 @@ local NEST_MAX = 256 -- offset in the frame: no tag of ours is behind so many by
 local ethertypes = DissectorTable.get("ethertype")
 local SIGNALS = { [0] = "min(ABW)", "min(ABW/C)", "max(PD)", "max(qlen/B)" }
 
-local c = {
-	type = ProtoField.uint16("csig.type", "Signal", base.DEC, SIGNALS, 0xe000),
-	reserved = ProtoField.uint16("csig.reserved", "R", base.DEC, nil, 0x1000),
-	bucket = ProtoField.uint16("csig.bucket", "Bucket", base.DEC, nil, 0x0f80),
-	locator = ProtoField.uint16("csig.locator", "Locator", base.DEC, nil, 0x007f),
-	proto = ProtoField.uint16("csig.ethertype", "EtherType", base.HEX),
+local csig_tag = {
+	{ 0, 2, ProtoField.uint16("csig.type", "Signal", base.DEC, SIGNALS, 0xe000) },
+	{ 0, 2, ProtoField.uint16("csig.reserved", "R", base.DEC, nil, 0x1000) },
+	{ 0, 2, ProtoField.uint16("csig.bucket", "Bucket", base.DEC, nil, 0x0f80) },
+	{ 0, 2, ProtoField.uint16("csig.locator", "Locator", base.DEC, nil, 0x007f) },
+	{ 2, 2, ProtoField.uint16("csig.ethertype", "EtherType", base.HEX) },
 }
-csig.fields = c
+register(csig, { csig_tag }, {})
 csig.prefs.tpid = Pref.uint("TPID", 0x88b5, "tpid of hpcc_csig")
 
 function csig.dissector(tvb, pinfo, root)
 	if tvb:len() < CSIG_LEN then
 		return 0
 	end
-	local tree = root:add(csig, tvb:range(0, CSIG_LEN))
-
-	tree:add(c.type, tvb:range(0, 2))
-	tree:add(c.reserved, tvb:range(0, 2))
-	tree:add(c.bucket, tvb:range(0, 2))
-	tree:add(c.locator, tvb:range(0, 2))
-	tree:add(c.proto, tvb:range(2, 2))
+	add(root:add(csig, tvb:range(0, CSIG_LEN)), tvb:range(), csig_tag)
 	-- Tags in tags end here, before Lua's stack does.
 	if tvb:offset() < NEST_MAX then
 		ethertypes:try(tvb:range(2, 2):uint(), tvb:range(CSIG_LEN):tvb(), pinfo, root)
@@ -167,27 +167,29 @@ local int = Proto("intmd", "INT-MD 2.1")
 
 local SHIM, INT_LEN, INSTRUCTIONS, INT_HOP = 4, 16, 0xd500, 24
 
-local n = {
-	type = ProtoField.uint8("intmd.type", "Type", base.DEC, nil, 0xf0),
-	length = ProtoField.uint8("intmd.length", "Length, words"),
-	dscp = ProtoField.uint8("intmd.dscp", "DSCP", base.DEC, nil, 0xfc),
-	version = ProtoField.uint8("intmd.version", "Version", base.DEC, nil, 0xf0),
-	discard = ProtoField.bool("intmd.discard", "D", 8, nil, 0x08),
-	exceeded = ProtoField.bool("intmd.exceeded", "E: no hop was left", 8, nil, 0x04),
-	mtu = ProtoField.bool("intmd.mtu", "M: a hop had no room", 8, nil, 0x02),
-	hop_ml = ProtoField.uint8("intmd.hop_ml", "Hop ML, words", base.DEC, nil, 0x1f),
-	left = ProtoField.uint8("intmd.left", "Remaining Hop Count"),
-	instructions = ProtoField.uint16("intmd.instructions", "Instruction Bitmap", base.HEX),
-	domain = ProtoField.uint16("intmd.domain", "Domain Specific ID", base.HEX),
-	hop = ProtoField.bytes("intmd.hop", "Metadata"),
-	node = ProtoField.uint32("intmd.node_id", "Node ID"),
-	port = ProtoField.uint16("intmd.egress_port", "Egress interface"),
-	queue_id = ProtoField.uint8("intmd.queue_id", "Queue ID"),
-	qlen = ProtoField.uint24("intmd.qlen", "Queue occupancy, bytes"),
-	ts = ProtoField.uint64("intmd.egress_ts", "Egress timestamp, ns"),
-	util = ProtoField.double("intmd.utilization", "Egress interface Tx utilization"),
+local int_head = {
+	{ 0, 1, ProtoField.uint8("intmd.type", "Type", base.DEC, nil, 0xf0) },
+	{ 1, 1, ProtoField.uint8("intmd.length", "Length, words") },
+	{ 3, 1, ProtoField.uint8("intmd.dscp", "DSCP", base.DEC, nil, 0xfc) },
+	{ 4, 1, ProtoField.uint8("intmd.version", "Version", base.DEC, nil, 0xf0) },
+	{ 4, 1, ProtoField.bool("intmd.discard", "D", 8, nil, 0x08) },
+	{ 4, 1, ProtoField.bool("intmd.exceeded", "E: no hop was left", 8, nil, 0x04) },
+	{ 4, 1, ProtoField.bool("intmd.mtu", "M: a hop had no room", 8, nil, 0x02) },
+	{ 6, 1, ProtoField.uint8("intmd.hop_ml", "Hop ML, words", base.DEC, nil, 0x1f) },
+	{ 7, 1, ProtoField.uint8("intmd.left", "Remaining Hop Count") },
+	{ 8, 2, ProtoField.uint16("intmd.instructions", "Instruction Bitmap", base.HEX) },
+	{ 10, 2, ProtoField.uint16("intmd.domain", "Domain Specific ID", base.HEX) },
 }
-int.fields = n
+local int_metadata = ProtoField.bytes("intmd.hop", "Metadata")
+local int_hop_part = {
+	{ 0, 4, ProtoField.uint32("intmd.node_id", "Node ID") },
+	{ 6, 2, ProtoField.uint16("intmd.egress_port", "Egress interface") },
+	{ 8, 1, ProtoField.uint8("intmd.queue_id", "Queue ID") },
+	{ 9, 3, ProtoField.uint24("intmd.qlen", "Queue occupancy, bytes") },
+	{ 12, 8, ProtoField.uint64("intmd.egress_ts", "Egress timestamp, ns") },
+}
+local utilization = ProtoField.double("intmd.utilization", "Egress interface Tx utilization")
+register(int, { int_head, int_hop_part }, { int_metadata, utilization })
 int.prefs.dscp = Pref.uint("DSCP", 23, "net.hpcc.int_dscp of the hosts")
 
 local int_malformed = ProtoExpert.new("intmd.malformed", "Lengths contradict each other",
@@ -198,28 +200,18 @@ local payload = Field.new("tcp.payload")
 local dscps = { Field.new("ip.dsfield.dscp"), Field.new("ipv6.tclass.dscp") }
 
 local function int_hop(range, tree, nr)
-	local hop = tree:add(n.hop, range)
+	local hop = tree:add(int_metadata, range)
 
 	hop:set_text(string.format("Hop %d from the receiver: node %d, port %d", nr,
 				   range(0, 4):uint(), range(6, 2):uint()))
-	hop:add(n.node, range(0, 4))
-	hop:add(n.port, range(6, 2))
-	hop:add(n.queue_id, range(8, 1))
-	hop:add(n.qlen, range(9, 3))
-	hop:add(n.ts, range(12, 8))
-	hop:add(n.util, range(20, 4), range(20, 4):uint() / 2 ^ 30)
+	add(hop, range, int_hop_part)
+	hop:add(utilization, range(20, 4), range(20, 4):uint() / 2 ^ 30)
 end
 
 local function int_stack(range, tree)
 	local len = SHIM + 4 * range(1, 1):uint()
 
-	for _, field in ipairs({ { n.type, 0 }, { n.length, 1 }, { n.dscp, 3 }, { n.version, 4 },
-				 { n.discard, 4 }, { n.exceeded, 4 }, { n.mtu, 4 }, { n.hop_ml, 6 },
-				 { n.left, 7 } }) do
-		tree:add(field[1], range(field[2], 1))
-	end
-	tree:add(n.instructions, range(8, 2))
-	tree:add(n.domain, range(10, 2))
+	add(tree, range, int_head)
 	if len < INT_LEN or len > range:len() then
 		tree:add_proto_expert_info(int_malformed)
 	elseif range(8, 2):uint() == INSTRUCTIONS then

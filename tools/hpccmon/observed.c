@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon: flows that "hpccmon observe" of any process records. Other commands find the maps by
+ * their name, which needs CAP_SYS_ADMIN; without it there are no such flows. The maps and their
+ * flows end with that process.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <hpcc/law/measure.h>
+#include <hpcc/wire/record.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bpf/observe.h"
+#include "observe.h"
+
+/* The default of net.hpcc.eta_permille. */
+#define ETA		0.95
+#define Q24		(1 << 24)
+/* A hop without records for this long is no longer reported, if another hop is. */
+#define GONE_NS		2000000000ULL
+/* Flows that are read at once; more than a bucket of the map has. */
+#define BATCH		256
+
+struct batch {
+	__u64			cookie[BATCH];
+	struct observed_flow	flow[BATCH];
+};
+
+struct reader {
+	const struct filter	*filter;
+	flow_fn			fn;
+	void			*data;
+	uint64_t		netns;
+	uint64_t		now;
+};
+
+static uint64_t age_us(const struct reader *reader, uint64_t ns)
+{
+	return reader->now > ns ? (reader->now - ns) / 1000 : 0;
+}
+
+static struct hpcc_sample sample_of(uint64_t record, const struct hpcc_sample *last, uint8_t scale)
+{
+	struct hpcc_record raw;
+
+	hpcc_record_unpack(record, &raw);
+	return (struct hpcc_sample){
+		.hop = raw.hop,
+		.tag = raw.tag,
+		.ts = hpcc_counter_extend(last->ts >> scale, raw.ts) << scale,
+		.tx = hpcc_counter_extend(last->tx >> scale, raw.tx) << scale,
+		.qlen = (uint64_t)raw.qlen << scale,
+	};
+}
+
+/* Both records of a hop, oldest first, in ns. Return: their number. */
+static unsigned int samples_of(const struct observed_flow *from, uint32_t nr,
+			       struct hpcc_sample sample[2])
+{
+	const struct hpcc_sample zero = { .ts = 1ULL << 60, .tx = 1ULL << 60 };
+	const struct observed_hop *hop = &from->hop[nr];
+
+	if (!hop->record[0])
+		return 0;
+	if (!hop->record[1] || hop->ns[0] - hop->ns[1] >= OBSERVED_HALF << from->scale) {
+		sample[0] = sample_of(hop->record[0], &zero, from->scale);
+		return 1;
+	}
+	sample[0] = sample_of(hop->record[1], &zero, from->scale);
+	sample[1] = sample_of(hop->record[0], &sample[0], from->scale);
+	return 2;
+}
+
+static void take_name(struct hop *to, uint64_t name, uint64_t record)
+{
+	struct hpcc_identity id;
+	struct hpcc_record last;
+
+	if (!name)
+		return;
+	hpcc_identity_unpack(name, &id);
+	hpcc_record_unpack(record, &last);
+	/* The path may have changed since. */
+	if (record && last.tag != hpcc_link_tag(id.node, id.port))
+		return;
+	to->named = true;
+	to->node = id.node;
+	to->port = id.port;
+	to->bps = id.bps;
+}
+
+/* Compute u' of each hop, and U, by the functions of the window law. */
+static void measure(struct flow *flow, const struct observed_flow *from,
+		    const struct reader *reader)
+{
+	struct hpcc_link links[HPCC_HOPS_MAX] = {};
+	struct hpcc_measure first = {}, m = {};
+	struct hpcc_sample sample[2];
+	struct hpcc_params p = {};
+	struct hpcc_algo a = {};
+	__u64 newest = 0;
+	uint32_t i;
+
+	hpcc_params_init(&p, flow->T_ns, 1, 1, 0, ETA * Q24, 0);
+	hpcc_algo_init(&a, &p);
+	hpcc_algo_links(&a, links, HPCC_HOPS_MAX);
+	for (i = 0; i < flow->nr_hops; i++)
+		newest = max(newest, from->hop[i + 1].ns[0]);
+	for (i = 0; i < flow->nr_hops; i++) {
+		const struct observed_hop *at = &from->hop[i + 1];
+		struct hop *to = &flow->hop[i];
+		unsigned int nr = samples_of(from, i + 1, sample);
+
+		to->nr = i + 1;
+		take_name(to, at->name, at->record[0]);
+		if (from->quiet & 1U << i) {
+			to->quiet = true;
+			hpcc_measure_quiet(&a, &p, i + 1, p.T, &first);
+			hpcc_measure_quiet(&a, &p, i + 1, p.T, &m);
+		} else if (nr && newest - at->ns[0] < GONE_NS) {
+			hpcc_measure_link(&a, &p, &sample[0], &first);
+			to->known = nr == 2 && !hpcc_measure_link(&a, &p, &sample[1], &m);
+			to->qlen_ns = links[i].qlen;
+			to->age_us = age_us(reader, at->ns[0]);
+		}
+		to->u = (double)links[i].u_q24 / Q24;
+	}
+	hpcc_measure_end(&a, &p, &m);
+	flow->U = (double)a.U_q24 / Q24;
+}
+
+static void take(const struct reader *reader, uint64_t cookie, const struct observed_flow *from)
+{
+	struct flow flow = {
+		.local.port = from->lport,
+		.peer.port = from->rport,
+		.cookie = cookie,
+		.mode = FLOW_OBSERVED,
+		.W = from->W,
+		.Wc = from->W,
+		.W_init = from->W,
+		.eta = ETA,
+		.T_ns = max(from->T_us, 1U) * 1000ULL,
+		.received = from->received,
+		.malformed = from->malformed,
+		.nr_hops = min_t(u32, from->hops, HPCC_HOPS_MAX),
+	};
+
+	if (from->netns != reader->netns)
+		return;
+	memcpy(&flow.local.addr, from->laddr, sizeof(flow.local.addr));
+	memcpy(&flow.peer.addr, from->raddr, sizeof(flow.peer.addr));
+	snprintf(flow.cc, sizeof(flow.cc), "%.15s", from->cc);
+	flow.R = 1e6 * flow.W / max(from->rtt_us, 1U);
+	flow.sample_ns = flow.T_ns;
+	if (!filter_matches(reader->filter, &flow))
+		return;
+	measure(&flow, from, reader);
+	reader->fn(&flow, reader->data);
+}
+
+static void read_map(const struct reader *reader, int fd)
+{
+	struct batch *batch = allocated(malloc(sizeof(*batch)));
+	uint32_t i, nr, from, *after = NULL;
+	int err;
+
+	do {
+		nr = BATCH;
+		err = bpf_map_lookup_batch(fd, after, &from, batch->cookie, batch->flow, &nr, NULL);
+		if (err && err != -ENOENT)
+			break;
+		for (i = 0; i < nr; i++)
+			take(reader, batch->cookie[i], &batch->flow[i]);
+		after = &from;
+	} while (!err);
+	free(batch);
+}
+
+/* Find the next map of an observer after @id. Return: its file; -1: none. */
+static int next_map(uint32_t *id)
+{
+	struct bpf_map_info info;
+	uint32_t size;
+	int fd;
+
+	while (!bpf_map_get_next_id(*id, id)) {
+		fd = bpf_map_get_fd_by_id(*id);
+		if (fd < 0)
+			continue;
+		size = sizeof(info);
+		memset(&info, 0, sizeof(info));
+		/* Anybody who may create maps may use the name: check what lookups will write. */
+		if (!bpf_obj_get_info_by_fd(fd, &info, &size) && !strcmp(info.name, OBSERVED_MAP) &&
+		    info.type == BPF_MAP_TYPE_HASH && info.key_size == sizeof(uint64_t) &&
+		    info.value_size == sizeof(struct observed_flow))
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+/* Whether an observer runs on this machine. */
+bool observed_any(void)
+{
+	uint32_t id = 0;
+	int fd = next_map(&id);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static uint64_t own_netns(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(uint64_t);
+	uint64_t cookie = 0;
+
+	if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size))
+		cookie = 0;
+	if (fd >= 0)
+		close(fd);
+	return cookie;
+}
+
+/* Pass the observed flows of this namespace to @fn. Return: whether an observer runs. */
+bool observed_flows(const struct filter *filter, flow_fn fn, void *data)
+{
+	struct reader reader = { .filter = filter, .fn = fn, .data = data };
+	uint32_t id = 0;
+	struct timespec ts;
+	bool any = false;
+	int fd;
+
+	while ((fd = next_map(&id)) >= 0) {
+		any = true;
+		if (!reader.netns)
+			reader.netns = own_netns();
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		reader.now = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+		read_map(&reader, fd);
+		close(fd);
+	}
+	return any;
+}
