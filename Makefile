@@ -50,6 +50,7 @@ help:
 	@echo '  check-icount  check that two equal runs in QEMU with counted instructions give equal results'
 	@echo '  check-cost    compare the instructions per packet of hpcc and fq_codel, counted by QEMU'
 	@echo '  check-all     run all tests on all kernels, print a table (T="vm-7.2": only this row); this takes hours'
+	@echo '  check-arch    test on ARCH=s390x (big-endian), arm64, riscv64, or amd64 (PREEMPT_RT, clang); T="programs": only this'
 	@echo '  check-neutral run the kernel'"'"'s own selftests in QEMU with and without our modules, compare the results'
 	@echo '  coverage      run check-net, count the lines of the modules that it runs; report in $(OUT)/coverage'
 	@echo '  style         run checkpatch, sparse, W=1, kernel-doc, shellcheck, and check the manual pages'
@@ -103,7 +104,7 @@ bench-core bench-ldcp bench-lab: deps
 	@scripts/$@
 	$(if $(RST),@scripts/bench-rst $(OUT)/$@/results.json $(RST))
 
-evaluate: deps plugin tools
+evaluate: deps
 	@scripts/hpcc-lab evaluate --cc $(or $(NAMES),hpcc) --out $(OUT)/$@
 	$(if $(RST),@scripts/bench-rst $(OUT)/$@/evaluate.json $(RST))
 
@@ -173,8 +174,12 @@ check-cost:
 	@scripts/check selftests/vm/cost.sh
 
 check-all:
-	@scripts/install-deps lab test paper vm deb neutral
+	@scripts/install-deps lab test paper vm deb neutral arch
 	@scripts/check-all $(T)
+
+check-arch:
+	@scripts/install-deps lab test arch
+	@scripts/check-arch $(ARCH) $(T)
 
 coverage:
 	@scripts/install-deps lab test coverage
@@ -305,6 +310,6 @@ clean:
 
 .PHONY: all help deps deps-bench deps-paper deps-test demo evaluate paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-nic check-icount check-cost check-all coverage style figures modules \
+	check-nic check-icount check-cost check-all check-arch coverage style figures modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -22,7 +22,7 @@ FLAVOUR=
 TREE_NAME=uml
 # shellcheck disable=SC2034
 MAKE_ARCH=um
-OBJECTS=1300
+OBJECTS=1350
 # The kernel mixes the output of "uname -v", which contains the date of the build, into
 # its random numbers. So this date must be the same in all builds. It is the date of the
 # kernel that was used for the table in README.

@@ -13,6 +13,9 @@
 
 # shellcheck source=scripts/debian.sh
 . "$HERE/../debian.sh"
+# Variables of tests, which a guest gets if they are set
+TEST_VARIABLES='KTAP_ONLY HPCC_STALL HPCC_STRESS HPCC_STRESS_ROUNDS HPCC_STRANGE_S HPCC_FUZZ_PACKETS
+	HPCC_FUZZ_MESSAGES HPCC_FUZZ_SEED'
 
 # job_option NAME VALUE: handle an option that both scripts have; fail for another one.
 # shellcheck disable=SC2034 # the caller uses them
@@ -40,6 +43,11 @@ job_option()
 # Add the environment variables and the directories that every job needs.
 job_defaults()
 {
+	local name
+
+	for name in $TEST_VARIABLES; do
+		[ -z "${!name:-}" ] || env=("$name=${!name}" "${env[@]}")
+	done
 	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
 	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
 	ro+=("$(readlink -f "$HERE/../..")")

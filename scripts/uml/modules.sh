@@ -177,11 +177,12 @@ copy_sources()
 # sockets of this host.
 box()
 {
-	local why
+	local why tree
 
 	[ "${HPCC_CONFINE:-}" != off ] || return 0
+	tree=$(readlink -f "$1")		# bwrap mounts nothing on a link
 	BOX=(bwrap --unshare-all --unshare-user --cap-drop ALL --new-session --die-with-parent
-		--ro-bind / / --dev /dev --proc /proc --tmpfs /run --ro-bind "$1" "$1" --bind "$2" "$2" --setenv TMPDIR "$2")
+		--ro-bind / / --dev /dev --proc /proc --tmpfs /run --ro-bind "$tree" "$tree" --bind "$2" "$2" --setenv TMPDIR "$2")
 	! why=$("${BOX[@]}" true 2>&1) || return 0
 	BOX=()
 	if [ -d "$3" ]; then
@@ -191,7 +192,8 @@ box()
 	fi
 }
 
-# build_sources TREE SOURCE...
+# build_sources TREE SOURCE...: gcc does not use the precompiled headers (tree.sh) if a macro has a name that occurs
+# in them. A source may define macros, such as DEBUG, for the headers that it includes.
 build_sources()
 {
 	local tree=$1 shown=$2 copy digest hash final log
@@ -203,14 +205,14 @@ build_sources()
 	copy_sources "$copy" "${@:2}"
 	digest=$(cd "$copy" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
 	echo "${digest%% *}" > "$BUILDING/digest"
-	hash=$({ basename "$(readlink -f "$tree")"; echo "$digest"; } | sha256sum)
+	hash=$({ basename "$(readlink -f "$tree")"; echo "$digest"; cat "$HERE/modules.sh"; } | sha256sum)
 	final=$CACHE/modules-${hash:0:12}
 	if [ ! -e "$final/digest" ]; then
-		profiled "$tree" || more+=("KCFLAGS=-fmacro-prefix-map=$copy/=")
+		profiled "$tree" || more+=("KCFLAGS=-Dtcp_sock=tcp_sock -fmacro-prefix-map=$copy/=")
 		if [ -d "$shown" ]; then shown=${shown%/}/; else shown=${shown%"${shown##*/}"}; fi
 		box "$tree" "$copy" "$2"
 		if ! logged "compiling ${2##*/}" compile_modules "$tree" "$copy" "${more[@]}"; then
-			log=$(grep -vE '^(make|  [A-Z]+ |In file included from \./| +from |warning: the compiler differs)' "$BUILDING/log")
+			log=$(grep -avE '^(make|  [A-Z]+ |In file included from \./| +from |warning: the compiler differs)' "$BUILDING/log")
 			echo "${log//"$copy/"/"$shown"}"
 			exit 1
 		fi

@@ -29,7 +29,7 @@
 #   --interactive   COMMAND reads this terminal, line by line
 #   --real-time     the guest uses the host's clock, so that computing takes time
 #
-# HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
+# HPCC_MODDIR, TC_LIB_DIR and the variables of tests are passed on. Exit status 124: timed out, 125: the
 # guest ended without a status of COMMAND (its console output is shown).
 set -euo pipefail
 

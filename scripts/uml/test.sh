@@ -37,15 +37,7 @@ main()
 		save=("$HERE/gcov.sh" "$HPCC_GCOV/${1##*/}")
 	fi
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
-		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
-		--env "HPCC_TREE=$tree" \
-		--env "HPCC_STALL=${HPCC_STALL:-}" \
-		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
-		--env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
-		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \
-		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
-		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
-		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
+		--kernel loglevel=5 --env "HPCC_TREE=$tree" \
 		--timeout "${HPCC_TIMEOUT:-$limit}" "${rw[@]}" -- "${save[@]}" "$@"
 }
 

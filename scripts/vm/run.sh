@@ -23,7 +23,7 @@
 #   --kernel ARG    additional argument for the kernel's command line
 #   --qemu ARG      additional argument for QEMU
 #
-# The guest gets HPCC_MODDIR and TC_LIB_DIR. Exit status 124: timeout; 125: the guest
+# The guest gets HPCC_MODDIR, TC_LIB_DIR and the variables of tests. Exit status 124: timeout; 125: the guest
 # ended without an exit status (the script prints the end of its console).
 #
 # The script uses KVM if a guest boots with it within KVM_TRIAL_S; it tries this once

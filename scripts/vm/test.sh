@@ -6,8 +6,8 @@
 # script is between "# script PATH" and "# status N". If the machine dies during a script,
 # the remaining scripts run in a new machine. If a machine ends before the first script,
 # it is booted once more, because an emulated machine may fail to boot on a busy host.
-# KTAP_ONLY="test_a test_b" selects tests; HPCC_STRESS, HPCC_STRANGE_S and HPCC_FUZZ_* set the
-# number of repetitions.
+# KTAP_ONLY="test_a test_b" selects tests; other variables of tests (job.sh) set the number of
+# repetitions.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -35,13 +35,7 @@ boot()
 	done < <(dirname -- "$@" | sort -u)
 	[ ! -d "$source/$TDC" ] || show+=(--ro "$source/$TDC" --env "HPCC_TREE=$source")
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" "${show[@]}" \
-		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
-		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
-		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \
-		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
-		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
-		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
-		--env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
+		--timeout $((60 + $# * SCRIPT_S)) --env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
 }
 
 # If the machine died during a script, print the status line that this script lacks.

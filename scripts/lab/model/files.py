@@ -44,6 +44,17 @@ def limited(file, most=SIZE_MAX):
     return bytes(data)
 
 
+def lines(file, most=SIZE_MAX, longest=SIZE_MAX):
+    """Yield the lines of an open file; OSError if it has more than @most bytes, or a line more than @longest."""
+    left = most
+    while line := file.readline(longest + 1):
+        left -= len(line)
+        if left < 0 or len(line) > longest:
+            raise OSError(None, f"is larger than {most >> 20} MiB" if left < 0 else
+                          f"has a line of more than {longest} bytes")
+        yield line.decode("utf-8", "replace")
+
+
 def read_text(path, follow=False):
     """The text of a file."""
     with open_regular(path, follow) as file:

@@ -21,7 +21,8 @@ HOSTS_PER_TOR_MAX = 250
 # packets are sent. PORT_QUEUES: the qdisc at a switch's port, which also decides about drops and marks.
 HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
 PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
-FLOWS_MAX = 100000
+# Flows of a run, and those whose connections exist at time zero.
+FLOWS_MAX, FLOWS_BEFORE_MAX = 3000000, 250000
 # Class N, counted from 0, has the DSCP N * CLASS_DSCP: CS0 to CS7. With class_ports its port number is the number of
 # the port in its switch plus N * CLASS_PORTS.
 CLASSES_MAX, CLASS_DSCP, CLASS_PORTS = 8, 8, 1000
@@ -123,7 +124,8 @@ def _parameters(value):
 
 
 def _kind(value):
-    if isinstance(value, str) and value.isprintable() and re.match("[a-z][a-z0-9_]*( |$)", value):
+    # tc joins lines after a backslash, and knows quotes and comments.
+    if isinstance(value, str) and value.isprintable() and re.fullmatch(r"""[a-z][a-z0-9_]*( [^"'\\#]*)?""", value):
         return value
     raise ValueError('a queue discipline with its options, as for tc, such as "cake bandwidth 10gbit"')
 
@@ -165,7 +167,9 @@ def _permille(value):
 
 
 def _w_ai(value):
-    """Return ("bytes", n) or ("rate", bps); a rate is multiplied by T later."""
+    """Return ("bytes", n) or ("rate", bps), which is multiplied by T later; or None for 0: W_ai follows from n_flows."""
+    if value in (0, "0"):
+        return None
     try:
         return ("rate", units.rate(value))
     except ValueError:
@@ -175,7 +179,7 @@ def _w_ai(value):
     except ValueError:
         n = 0
     if not 1 <= n <= W_AI_MAX:
-        raise ValueError('1 byte to 1GiB per update such as "26B", or a rate such as "50Mbit" '
+        raise ValueError('0 (by n_flows), 1 byte to 1GiB per update such as "26B", or a rate such as "50Mbit" '
                          "(times base_rtt)")
     return ("bytes", n)
 
@@ -256,6 +260,13 @@ def _ports(value):
     if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
         return list(dict.fromkeys(value))
     raise ValueError('a list of ports such as ["s0-h3"]')
+
+
+def _flows(value):
+    """Numbers of flows, each once."""
+    if isinstance(value, list) and value and all(type(flow) is int and 0 <= flow < FLOWS_MAX for flow in value):
+        return list(dict.fromkeys(value))
+    raise ValueError("a list of flows such as [0, 3], by their id in results.json")
 
 
 def _load(value):
@@ -410,7 +421,7 @@ KEYS = {
         "cc": (cc_name, None),
         "class": (_name, None),
         "start": (units.time, 0),
-        "count": (_integer(1, FLOWS_MAX), 1),
+        "count": (_integer(1, FLOWS_BEFORE_MAX), 1),
         "spacing": (units.time, 0),
         "spread": (units.time, 0),
         "reverse": (_flow_bytes, 0),
@@ -456,6 +467,7 @@ KEYS = {
         "duration": (units.time, None),
         "flows": (_path, None),
         "list": (_texts, None),
+        "skip": (_integer(0, FLOWS_MAX), None),
         "from": (_host, None),
         "to": (_host, None),
         "incast": (_incast, None),
@@ -470,6 +482,7 @@ KEYS = {
         "deadline": (units.time, 60 * 10**9),
         "ports": (_ports, None),
         "pcap": (_ports, None),
+        "qlog": (_flows, None),
     },
     "impair": {
         "data_loss": (units.fraction, 0.0),

@@ -13,11 +13,13 @@ import re
 import shlex
 import subprocess
 import tomllib
+from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import classes, collective, units, workload
-from .keys import (CLASSES, EDGES_MAX, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
+from .keys import (CLASSES, EDGES_MAX, FLOWS_BEFORE_MAX, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
                    PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, nearest, parse_section, short,
                    show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
@@ -43,6 +45,59 @@ class Flow:
     cc: str
     connect: str = "before"     # "start", "pool", or the id of the flow in the other direction
     class_name: str = None
+
+
+class Flows:
+    """All flows: first those of [[flow]], then those of [workload], whose four numbers are all that is stored."""
+
+    def __init__(self, given=()):
+        self.given = list(given)
+        self.drawn = [array(code) for code in "QHHQ"]   # start_ns, from, to, bytes
+        self.planned = {}       # bytes of the workload, by (from, to)
+        self.cc = self.connect = None
+        self.classes = [None]
+
+    def draw(self, rows, cc, connect, names):
+        """Add the flows of the workload, which use the classes in names in turn."""
+        self.cc, self.connect, self.classes = cc, connect, names
+        starts, sources, sinks, sizes = self.drawn
+        for start_ns, src, dst, size in rows:
+            starts.append(start_ns)
+            sources.append(src)
+            sinks.append(dst)
+            sizes.append(size)
+            pair = f"h{src}", f"h{dst}"
+            self.planned[pair] = self.planned.get(pair, 0) + size
+
+    def __eq__(self, other):
+        return vars(self) == vars(other)
+
+    def __len__(self):
+        return len(self.given) + len(self.drawn[0])
+
+    def __getitem__(self, i):
+        return next(self._from(i)) if i >= len(self.given) else self.given[i]
+
+    def __iter__(self):
+        yield from self.given
+        yield from self._from(len(self.given))
+
+    def _from(self, first):
+        for i in range(first - len(self.given), len(self.drawn[0])):
+            start_ns, src, dst, size = (column[i] for column in self.drawn)
+            yield Flow(len(self.given) + i, f"h{src}", f"h{dst}", size, start_ns, self.cc, self.connect,
+                       self.classes[i % len(self.classes)])
+
+    def last_ns(self):
+        """The start of the last flow, 0 without flows."""
+        return max(max(self.drawn[0], default=0), max((flow.start_ns for flow in self.given), default=0))
+
+    def by_start(self):
+        """Yield the flows of the workload in the order of their starts."""
+        starts, first = self.drawn[0], len(self.given)
+        if any(a > b for a, b in zip(starts, starts[1:])):
+            return (self[first + i] for i in sorted(range(len(starts)), key=starts.__getitem__))
+        return self._from(first)
 
 
 @dataclass
@@ -91,25 +146,25 @@ class Scenario:
     impair: dict
     links: dict = field(default_factory=dict)
     classes: list = field(default_factory=list)
-    flows: list = field(default_factory=list)
+    flows: Flows = field(default_factory=Flows)
     rpcs: list = field(default_factory=list)
     runs: list = field(default_factory=list)
     events: list = field(default_factory=list)
     collectives: list = field(default_factory=list)
     workload: dict = field(default_factory=dict)
-    drawn: int = 0      # number of flows, at the end of flows, that the workload adds
     sources: dict = field(default_factory=dict)     # paths of congestion controls whose names are known, by name
     parts: list = None      # run/foreign.py: what the guest loads for this scenario
 
     def cc_names(self):
         """The congestion controls of all connections, without duplicates. Programs use the one in [cc]."""
-        names = [one.cc for one in (*self.flows, *self.rpcs, *self.collectives)]
+        drawn = [self.flows.cc] * (self.flows.cc is not None)
+        names = [*(flow.cc for flow in self.flows.given), *drawn, *(one.cc for one in (*self.rpcs, *self.collectives))]
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
 
     def name_source(self, path, name):
         """Replace the path of a congestion control by its name."""
         self.sources[name] = path
-        for one in (*self.flows, *self.rpcs, *self.collectives):
+        for one in (*self.flows.given, self.flows, *self.rpcs, *self.collectives):
             one.cc = name if one.cc == path else one.cc
         self.cc["name"] = name if self.cc["name"] == path else self.cc["name"]
 
@@ -129,8 +184,10 @@ class Scenario:
     def pairs(self):
         """Return {(src, dst): congestion controls}, for each pair of hosts in which src sends to dst."""
         found = {}
-        for flow in self.flows:
+        for flow in self.flows.given:
             found.setdefault((flow.src, flow.dst), {})[flow.cc] = True
+        for pair in self.flows.planned:
+            found.setdefault(pair, {})[self.flows.cc] = True
         for one in self.collectives:
             for edge in one.edges:
                 found.setdefault((edge.src, edge.dst), {})[one.cc] = True
@@ -144,8 +201,8 @@ class Scenario:
 
     def planned_bytes(self):
         """Return {(src, dst): bytes of payload that src sends to dst}."""
-        planned = {}
-        for flow in self.flows:
+        planned = dict(self.flows.planned)
+        for flow in self.flows.given:
             pair = flow.src, flow.dst
             planned[pair] = planned.get(pair, 0) + (units.SIZE_MAX if flow.bytes is None else flow.bytes)
         for rpc in self.rpcs:
@@ -157,19 +214,19 @@ class Scenario:
                 planned[pair] = planned.get(pair, 0) + edge.bytes * edge.count * one.steps
         return {pair: planned.get(pair, 0) for pair in self.pairs()}
 
-    def settings(self):
+    def settings(self, name=None):
         """The data from which build() makes this scenario again: all settings, with --set and --cc applied, and
-        each single flow, also those of a workload.
+        each single flow, also those of a workload. name: the file in which all flows are.
         """
         parts = {name: show_section(KEYS[name], getattr(self, name)) for name in KEYS
                  if name not in ("", "workload", *LISTS)}
         parts["cc"]["name"] = self.given(self.cc["name"])
         parts["link"] |= {name: show_section(OF_ONE_LINK, table) for name, table in self.links.items()}
         parts |= {"ip": self.ip, "verify": self.verify, "flow": self._flow_tables()}
-        if self.drawn:
-            parts["workload"] = show_section(KEYS["workload"], self.workload | {"list": [
-                f"{flow.start_ns} {flow.src[1:]} {flow.dst[1:]} {flow.bytes}"
-                for flow in self.flows[-self.drawn:]]})
+        if self.flows.planned:
+            parts["workload"] = show_section(KEYS["workload"], self.workload | (
+                {"flows": name, "skip": len(self.flows.given) or None} if name else
+                {"list": [" ".join(map(str, row)) for row in zip(*self.flows.drawn)]}))
         if self.classes:
             parts["class"] = [show_section(KEYS["class"], {
                 "name": one.name, "weight": one.weight, "priority": one.priority,
@@ -199,7 +256,7 @@ class Scenario:
 
     def _flow_tables(self):
         tables = []
-        for flow in self.flows[:len(self.flows) - self.drawn]:
+        for flow in self.flows.given:
             if flow.connect.isdigit():
                 tables[-1]["reverse"] = flow.bytes or "endless"
                 continue
@@ -431,13 +488,9 @@ def _expand(given, hosts, cc, seed, known):
                     flows.append(Flow(len(flows), dst, src, values["reverse"], begin, name,
                                       str(len(flows) - 1), chosen))
                 start += values["spacing"]
-        _check_number(flows)
+        if len(flows) > FLOWS_BEFORE_MAX:
+            raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_BEFORE_MAX} are possible")
     return flows
-
-
-def _check_number(flows):
-    if len(flows) > FLOWS_MAX:
-        raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
 
 
 def _expand_rpcs(given, hosts, cc, known):
@@ -561,8 +614,8 @@ def _check_workload(values):
     return sources[0]
 
 
-def _workload(values, shape, seed, directory):
-    """Return the flows of [workload] as (start_ns, from, to, bytes)."""
+def _draw(flows, values, shape, seed, directory, cc, names):
+    """Add the flows of [workload]."""
     key, groups = _check_workload(values), _groups(values, shape)
     hosts, incast = len(shape.hosts), values["incast"]
     if incast and incast["from"] > len(set(groups.senders) - {groups.receivers[0]}):
@@ -570,7 +623,7 @@ def _workload(values, shape, seed, directory):
     try:
         made = []
         if key in ("flows", "list"):
-            found = workload.read_flows(values["flows"], directory, hosts) if key == "flows" else \
+            made = workload.read_flows(values["flows"], directory, hosts, values["skip"] or 0) if key == "flows" else \
                 workload.listed(values["list"], hosts)
         else:
             if key == "cdf":
@@ -579,29 +632,34 @@ def _workload(values, shape, seed, directory):
             if incast:
                 made = heapq.merge(made, workload.incasts(incast, groups, values["duration"], seed),
                                    key=lambda flow: flow[0])
-            found = list(itertools.islice(made, FLOWS_MAX + 1))
+        most = (FLOWS_BEFORE_MAX if values["connect"] == "before" else FLOWS_MAX) - len(flows)
+        flows.draw(itertools.islice(made, most + 1), cc, values["connect"], names)
     except workload.WorkloadError as err:
         more = f" (or one of {', '.join(workload.names())})" if key == "cdf" else ""
         raise ScenarioError(f"workload.{key} = {shown(values[key])}: {err}{more}") from None
-    if not 1 <= len(found) <= FLOWS_MAX:
-        raise ScenarioError(f"workload: {'more than ' if found else ''}"
-                            f"{min(len(found), FLOWS_MAX)} flows; from 1 to {FLOWS_MAX} are possible")
-    return found
+    count = len(flows.drawn[0])
+    if not 1 <= count <= most:
+        raise ScenarioError(f"workload: {f'more than {most}' if count else 0} flows; from 1 to {most} are possible"
+                            + (f', and {FLOWS_MAX} with connect = "start" or "pool"' if most < FLOWS_MAX else ""))
+    early = sum(min(values["pool"], n) for n in Counter(zip(*flows.drawn[1:3])).values()) if values["pool"] else 0
+    if early > FLOWS_BEFORE_MAX - len(flows.given):
+        raise ScenarioError(f"workload.pool = {values['pool']}: {early} connections at time zero; at most "
+                            f"{FLOWS_BEFORE_MAX - len(flows.given)} are possible")
 
 
 def _arrivals_end(values, scenario):
     """Time at which the flows of [workload] stop arriving; 0 if the end of the first flow closes the window."""
-    last = max(flow.start_ns for flow in scenario.flows) if values["flows"] is not None else 0
+    last = scenario.flows.last_ns() if values["flows"] is not None else 0
     return values["duration"] or (last if last > scenario.measure["from"] else 0)
 
 
 def _check_measure(measure, scenario):
     flows = scenario.flows
-    last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.collectives, *scenario.runs))
+    last = max(flows.last_ns(), *(one.start_ns for one in (*scenario.rpcs, *scenario.collectives, *scenario.runs)), 0)
     if measure["until"] and measure["until"] <= measure["from"]:
         raise ScenarioError(f"measure.until = {measure['until']} ns: has to be later than measure.from, "
                             f"{measure['from']} ns")
-    if not measure["until"] and any(flow.bytes is None for flow in flows):
+    if not measure["until"] and any(flow.bytes is None for flow in flows.given):
         raise ScenarioError("measure.until: endless flows need it")
     if not measure["until"] and not (flows or scenario.rpcs or scenario.collectives):
         raise ScenarioError("measure.until: a scenario with only programs ([[run]]) needs it")
@@ -617,6 +675,11 @@ def _check_ports(scenario):
             if name not in there:
                 raise ScenarioError(f"measure.{key}: there is no port {short(name)}; a port is a switch and "
                                     f"its neighbour, such as {there[0]}")
+    for flow in scenario.measure["qlog"] or ():
+        if flow >= len(scenario.flows) or scenario.flows[flow].connect in ("start", "pool"):
+            raise ScenarioError(f"measure.qlog: there is no flow {flow} that is connected before time zero")
+    if scenario.measure["qlog"] and not installed("python3"):
+        raise ScenarioError(f"measure.qlog: there is no python3 in {GUEST_PATH}")
     if scenario.measure["pcap"] and not installed("tcpdump"):
         raise ScenarioError(f"measure.pcap: there is no tcpdump in {GUEST_PATH}")
 
@@ -722,17 +785,11 @@ def _fill(scenario, data, wanted, seed, directory):
         raise ScenarioError("flow: the scenario needs at least one [[flow]] with from, to and bytes, or a "
                             "[workload], [[rpc]], [[collective]] or [[run]]")
     scenario.classes = classes.expand(data.get("class", []), classes.own_ports(scenario.qdisc, scenario.cc["carrier"]))
-    scenario.flows = _expand(data.get("flow", []), hosts, cc, seed, scenario.classes)
+    scenario.flows = Flows(_expand(data.get("flow", []), hosts, cc, seed, scenario.classes))
     if "workload" in data:
-        found = _workload(wanted, Topology(scenario), seed, directory)
-        scenario.drawn = len(found)
         scenario.workload = {key: wanted[key] for key in ("connect", "pool", "class")}
         names = [classes.known(scenario.classes, name, "workload.class") for name in wanted["class"] or [None]]
-        given = len(scenario.flows)
-        scenario.flows += [Flow(given + i, f"h{src}", f"h{dst}", size, start_ns, cc, wanted["connect"],
-                                names[i % len(names)])
-                           for i, (start_ns, src, dst, size) in enumerate(found)]
-        _check_number(scenario.flows)
+        _draw(scenario.flows, wanted, Topology(scenario), seed, directory, cc, names)
     scenario.rpcs = _expand_rpcs(data.get("rpc", []), hosts, cc, scenario.classes)
     scenario.collectives = _expand_collectives(data.get("collective", []), hosts, cc)
     scenario.runs = _expand_runs(data.get("run", []), hosts)

@@ -8,7 +8,7 @@ the columns start_ns, from, to (numbers of hosts) and bytes; other columns are i
 
 import bisect
 import csv
-import io
+import itertools
 import lzma
 import math
 import random
@@ -17,8 +17,11 @@ from pathlib import Path
 
 from . import files, units
 
-# In bytes. A list of 100,000 flows, the largest number allowed, has 5 MB.
-FILE_MAX = 16 << 20
+# Bytes of a file with a distribution, and of a line of any file.
+FILE_MAX, LINE_MAX = 16 << 20, 1 << 16
+# Wrong lines of a file that an error names.
+WRONG_MAX = 10
+COLUMNS = ("start_ns", "from", "to", "bytes")
 PUBLISHED = Path(__file__).resolve().parent / "workloads"
 
 
@@ -31,25 +34,56 @@ def names():
     return sorted(path.stem for path in PUBLISHED.glob("*.csv"))
 
 
-def _rows(path, columns):
-    """The rows of a file, each as a list of integers, with a float for cdf_percent."""
+def _right(numbered, parse, kind):
+    """Yield parse(item) of numbered items. After the last one, or after WRONG_MAX wrong ones, raise an error that
+    names these.
+    """
+    wrong = []
+    for number, item in numbered:
+        try:
+            yield parse(item)
+        except WorkloadError as err:
+            wrong.append(f"{kind} {number}: {err}")
+        if len(wrong) == WRONG_MAX:
+            break
+    if wrong:
+        raise WorkloadError("; ".join(wrong) + ("; there may be more" if len(wrong) == WRONG_MAX else ""))
+
+
+def rows(path, columns, parse, most=FILE_MAX, skip=0):
+    """Yield parse(texts in these columns) for each row of a file of at most @most bytes, without the first @skip rows."""
+    why = f"has to have numbers in the columns {', '.join(columns)}"
+
+    def parsed(row):
+        try:
+            return parse([row[i] for i in at])
+        except (ValueError, TypeError, IndexError):
+            raise WorkloadError(why) from None
     try:
         with files.open_regular(path, follow=True) as file:
-            text = files.limited(lzma.open(file) if path.suffix == ".xz" else file, FILE_MAX)
-        reader = csv.DictReader(io.StringIO(text.decode("utf-8-sig")))
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise WorkloadError(f"has to have the columns {', '.join(columns)}")
-        rows = [[float(row[c]) if c == "cdf_percent" else int(row[c]) for c in columns]
-                for row in reader]
-        if any(isinstance(n, float) and not math.isfinite(n) for row in rows for n in row):
-            raise ValueError
+            reader = csv.reader(files.lines(lzma.open(file) if path.suffix == ".xz" else file, most, LINE_MAX))
+            head = [name.removeprefix("\ufeff") for name in next(reader, [])]
+            if not set(columns) <= set(head):
+                raise WorkloadError(f"has to have the columns {', '.join(columns)}")
+            at, empty = [head.index(column) for column in columns], True
+            for one in _right(itertools.islice(((reader.line_num, row) for row in reader if row), skip, None), parsed, "line"):
+                empty = False
+                yield one
     except OSError as err:
         raise WorkloadError(err.strerror) from None
-    except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):
-        raise WorkloadError(f"has to have numbers in the columns {', '.join(columns)}") from None
-    if not rows:
+    except csv.Error:
+        raise WorkloadError(why) from None
+    except (lzma.LZMAError, EOFError):
+        raise WorkloadError("is no complete .xz file") from None
+    if empty:
         raise WorkloadError("is empty")
-    return rows
+
+
+def _size(texts):
+    size, percent = int(texts[0]), float(texts[1])
+    if not math.isfinite(percent):
+        raise ValueError
+    return size, percent
 
 
 class Sizes:
@@ -57,7 +91,7 @@ class Sizes:
 
     def __init__(self, name, directory="."):
         path = PUBLISHED / f"{name}.csv" if name in names() else Path(directory, name)
-        self.bytes, self.percent = zip(*_rows(path, ("bytes", "cdf_percent")))
+        self.bytes, self.percent = zip(*rows(path, ("bytes", "cdf_percent"), _size))
         for column in self.bytes, self.percent:
             if column[0] < 0 or any(b < a for a, b in zip(column, column[1:])):
                 raise WorkloadError("has to rise from row to row, from 0 on")
@@ -119,28 +153,28 @@ def incasts(incast, groups, duration_ns, seed):
             yield start_ns, src, dst, incast["bytes"]
 
 
-def read_flows(name, directory, hosts):
-    """Return the flows of a file as (start_ns, from, to, bytes)."""
-    return checked(_rows(Path(directory, name), ("start_ns", "from", "to", "bytes")), hosts)
+def read_flows(name, directory, hosts, skip):
+    """Yield the flows of a file as (start_ns, from, to, bytes), without the first @skip rows, which may have no size."""
+    return rows(Path(directory, name), COLUMNS, lambda texts: _flow(texts, hosts), files.SIZE_MAX, skip)
 
 
 def listed(texts, hosts):
     """Like read_flows(), but from a list of texts "START_NS FROM TO BYTES", the form of results.json."""
-    try:
-        rows = [[int(word) for word in text.split()] for text in texts]
-        if any(len(row) != 4 for row in rows):
-            raise ValueError
-    except ValueError:
-        raise WorkloadError('has to have texts of four numbers, "start_ns from to bytes"') from None
-    return checked(rows, hosts)
+    def parsed(text):
+        try:
+            start_ns, src, dst, size = text.split()
+            return _flow((start_ns, src, dst, size), hosts)
+        except ValueError:
+            raise WorkloadError('has to have texts of four numbers, "start_ns from to bytes"') from None
+    return _right(enumerate(texts), parsed, "text")
 
 
-def checked(rows, hosts):
-    """Return the rows if all are possible flows, else raise WorkloadError."""
-    for start_ns, src, dst, size in rows:
-        if not 0 <= start_ns <= units.TIME_MAX or not 1 <= size <= units.SIZE_MAX or src == dst or \
-                not (0 <= src < hosts and 0 <= dst < hosts):
-            raise WorkloadError(f"{start_ns},{src},{dst},{size}: has to start at 0 or later (at most "
-                                f"{units.TIME_MAX}), from one of hosts 0 to {hosts - 1} to another, "
-                                f"with 1 byte or more (at most {units.SIZE_MAX})")
-    return rows
+def _flow(texts, hosts):
+    """The numbers of a flow; WorkloadError if they are impossible, ValueError if they are no numbers."""
+    start_ns, src, dst, size = flow = tuple(map(int, texts))
+    for name, value, low, high in zip(COLUMNS, flow, (0, 0, 0, 1), (units.TIME_MAX, hosts - 1, hosts - 1, units.SIZE_MAX)):
+        if not low <= value <= high:
+            raise WorkloadError(f"{name} is {value}, but has to be from {low} to {high}")
+    if src == dst:
+        raise WorkloadError(f"from and to are both {src}")
+    return start_ns, src, dst, size

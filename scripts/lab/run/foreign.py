@@ -16,7 +16,8 @@ OURS = ("hpcc", "powertcp", "ldcp")
 KINDS = {"tcp": ("ipv4", "tcp_register_congestion_control(", ("reno",), "congestion control"),
          "sch": ("sched", "register_qdisc(", ("pfifo", "bfifo"), "queue discipline")}
 # Modules with these prefixes that are something else, or not for a port.
-OTHERS = {"tcp_diag", "tcp_probe", "tcp_cong", "sch_api", "sch_generic", "sch_ingress", "sch_mq", "sch_mqprio", "sch_taprio"}
+OTHERS = {"tcp_diag", "tcp_probe", "tcp_cong", "sch_api", "sch_generic", "sch_ingress", "sch_mq", "sch_mqprio", "sch_taprio",
+          "sch_blackhole"}
 # What the compiler says if a kernel lacks something. Patches of TCP extend these structures.
 LACKS = (r"struct (tcp_congestion_ops|rate_sample|tcp_sock|inet_connection_sock|tcp_skb_cb|sk_buff|sock|netns_ipv4)"
          r"\W has no member named \W(\w+)", r"implicit declaration of (function) \W(\w+)", r"\W(\w+)\W undeclared",

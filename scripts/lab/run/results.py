@@ -8,14 +8,16 @@ packet, so the queue was empty. All bucket sizes are read from the uapi header.
 """
 
 import bisect
+import contextlib
 import json
 import math
 import re
 import statistics
+from array import array
 from pathlib import Path
 
 from ..setup.traffic import FLOWS_DRAWN
-from . import interval
+from . import command, flows as flow_files, interval
 
 TOP = Path(__file__).resolve().parents[3]
 HEADER = TOP / "include/uapi/linux/hpcc.h"
@@ -91,17 +93,27 @@ def _difference(late, early):
 
 
 class Records:
-    """hpcc-traffic's output, sorted by kind."""
+    """hpcc-traffic's output: the lines, sorted by kind, and the numbers of each flow by its id."""
 
-    def __init__(self, text):
-        self.flows, self.samples, self.hosts, self.runs, self.rpcs, self.collectives = {}, [], [], [], [], []
+    def __init__(self, lines, scenario):
+        self.samples, self.hosts, self.runs, self.rpcs, self.collectives = [], [], [], [], []
+        self.count = len(scenario.flows)
+        self.done_ns, self.received, self.retrans = (array(code, [0]) * self.count for code in "qQI")
+        self.windows = {}       # of endless flows: bytes at start and end of the measurement window
+        missing = self.count
+        endless = {flow.id for flow in scenario.flows.given if flow.bytes is None}
         self.zero_ns = self.backlog_drops = 0
         self.ports = {"from": {}, "until": {}, "end": {}}
-        for line in text.splitlines():
+        for line in lines:
+            if line.startswith("flow "):
+                flow, done_ns, received, retrans, *window = map(int, line.split()[1:])
+                missing -= 1
+                self.done_ns[flow], self.received[flow], self.retrans[flow] = done_ns, received, retrans
+                if flow in endless:
+                    self.windows[flow] = window
+                continue
             record = json.loads(line)
-            if record["kind"] == "flow":
-                self.flows[record["id"]] = record
-            elif record["kind"] == "port":
+            if record["kind"] == "port":
                 self.ports[record["when"]][record["id"]] = record
             elif record["kind"] == "zero":
                 self.zero_ns = record["clock_ns"]
@@ -111,16 +123,17 @@ class Records:
                 getattr(self, record["kind"] + "s").append(record)
             else:
                 self.samples.append(record)
-
+        if missing:
+            raise ValueError(f"{missing} of {self.count} flows are missing")
 
     def has_flows(self):
         """Whether the last columns of the samples are the bytes that each flow received."""
-        return len(self.flows) <= FLOWS_DRAWN
+        return self.count <= FLOWS_DRAWN
 
-    def received(self, flow, index):
+    def at(self, flow, index):
         """Bytes of a flow that had arrived at the time of a sample; the last columns of a sample belong to the flows."""
         values = self.samples[index]["values"]
-        return values[len(values) - len(self.flows) + flow.id]
+        return values[len(values) - self.count + flow.id]
 
     def sample_at(self, t_ns):
         """Index of the first sample at or after t_ns; the number of samples if there is none."""
@@ -133,8 +146,8 @@ def jain(rates):
     return sum(rates) ** 2 / (len(rates) * squares) if squares else None
 
 
-def _active(flow, record, begin_ns, end_ns):
-    return flow.start_ns <= begin_ns and (not record["done"] or record["done_ns"] >= end_ns)
+def _active(flow, done_ns, begin_ns, end_ns):
+    return flow.start_ns <= begin_ns and not 0 <= done_ns < end_ns
 
 
 def fairness(scenario, records, early, late):
@@ -151,9 +164,8 @@ def fairness(scenario, records, early, late):
         if end == len(records.samples) or records.samples[end]["t_ns"] > late:
             break
         end_ns = records.samples[end]["t_ns"]
-        rates = [records.received(flow, end) - records.received(flow, begin)
-                 for flow in scenario.flows
-                 if _active(flow, records.flows[flow.id], begin_ns, end_ns)]
+        rates = [records.at(flow, end) - records.at(flow, begin) for flow in scenario.flows
+                 if _active(flow, records.done_ns[flow.id], begin_ns, end_ns)]
         if len(rates) > 1 and any(rates) and end_ns - begin_ns <= JAIN_NS + JAIN_TOLERANCE_NS:
             found.append(jain(rates))
         begin = end
@@ -161,32 +173,6 @@ def fairness(scenario, records, early, late):
         return None
     return {"min": round(min(found), 6), "mean": round(sum(found) / len(found), 6),
             "spans": len(found)}
-
-
-def _endless_goodput(record, early, late):
-    """The goodput of an endless flow: data that arrived in order within the measurement window."""
-    begin, end = record["window"]
-    return round((end - begin) * 8 * 10**9 / (late - early))
-
-
-def _flow(flow, topology, records, early, late):
-    record = records.flows[flow.id]
-    fct_ns = record["done_ns"] - flow.start_ns if record["done"] else None
-    if flow.bytes is None:
-        goodput = _endless_goodput(record, early, late)
-    else:
-        goodput = round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None
-    alone_ns = topology.alone_ns(flow.src, flow.dst, flow.bytes) if flow.bytes else None
-    return {
-        "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes, "cc": flow.cc,
-        **({"class": flow.class_name} if flow.class_name else {}),
-        "start_us": flow.start_ns / 1000,
-        "fct_us": fct_ns / 1000 if fct_ns else None,
-        "alone_us": alone_ns / 1000 if alone_ns else None,
-        "slowdown": round(fct_ns / alone_ns, 4) if fct_ns and alone_ns else None,
-        "goodput_bps": goodput,
-        "retrans": record["retrans"],
-    }
 
 
 def _rpc(rpc, record):
@@ -301,13 +287,15 @@ def build(scenario, topology, records, kernel, seed):
     # The time of a sample is its scheduled time, like measure.from.
     due = scenario.measure["from"]
     data = {port.id for pair in scenario.pairs() for port in topology.switch_ports(*pair)}
+    flows = flow_files.Measured(scenario, topology, records, (early, late))
+    many = len(flows) > flow_files.LISTED
     return {
         "scenario": scenario.name, "cc": scenario.cc_label(), "kernel": kernel, "seed": seed,
-        "version": VERSION, "settings": scenario.settings(),
+        "version": VERSION, "settings": scenario.settings(flow_files.NAME if many else None),
         "window_us": [early / 1000, late / 1000],
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
-        "flows": [_flow(flow, topology, records, early, late) for flow in scenario.flows],
+        "flows": flows if many else list(flows),
         "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], port.id in data,
                         scenario.queue() == "fifo", records)
                   for port in topology.ports],
@@ -341,19 +329,35 @@ def runs_of(data):
     return data["runs"] if "runs" in data and "flows" not in data else [data]
 
 
+def read(path):
+    """The contents of a results.json; raises ScenarioError. Flows that are in another file are read from there each
+    time that a reader iterates over "flows", so that they take no memory.
+    """
+    data = command.read_json(path)
+    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):      # who uses the contents reports the error
+        for run in runs_of(data):
+            if isinstance(run.get("flows"), dict):
+                run["flows"] = flow_files.Stored(Path(path).with_name(run["flows"]["file"]), run["flows"])
+    return data
+
+
+def text(data):
+    """The text of a results.json."""
+    return json.dumps(data, indent=1, default=lambda flows: flows.written) + "\n"
+
+
 def slowdowns(results_of):
     """Percentiles of slowdown by size over the flows of several runs: {size: (flows, p50, p95,
     p99)}. size is the upper end of a class, or "all".
     """
-    flows = [flow for result in results_of for flow in result["flows"] if flow["slowdown"]]
-    found, low = {}, 0
-    for size in *SIZES, math.inf:
-        part = sorted(f["slowdown"] for f in flows if low < f["bytes"] <= size)
-        found[size] = part
-        low = size
-    found["all"] = sorted(f["slowdown"] for f in flows)
-    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in PERCENTILES))
-            for size, part in found.items() if part}
+    found = {size: array("d") for size in (*SIZES, math.inf, "all")}
+    for result in results_of:
+        for flow in result["flows"]:
+            if flow["slowdown"]:
+                found["all"].append(flow["slowdown"])
+                found[(*SIZES, math.inf)[bisect.bisect_left(SIZES, flow["bytes"])]].append(flow["slowdown"])
+    parts = {size: sorted(part) for size, part in found.items() if part}
+    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in PERCENTILES)) for size, part in parts.items()}
 
 
 def seeds_slowdown(results_of):
@@ -374,11 +378,17 @@ def seeds_slowdown(results_of):
 
 def summary(result):
     """The figures of one run for one line of a table."""
-    fcts = [flow["fct_us"] for flow in result["flows"] if flow["fct_us"] is not None]
+    fcts, goodputs = array("d"), array("Q")
+    endless, retrans = 0, sum(one["retrans"] for one in result.get("collectives", ()))
+    for flow in result["flows"]:
+        if flow["fct_us"] is not None:
+            fcts.append(flow["fct_us"])
+        if flow["goodput_bps"]:
+            goodputs.append(flow["goodput_bps"])
+        endless += flow["bytes"] is None
+        retrans += flow["retrans"]
     data_ports = [port for port in result["ports"] if port["data"]]
     busiest = max(data_ports or result["ports"], key=lambda port: port["wire_bytes"])
-    goodputs = [flow["goodput_bps"] for flow in result["flows"] if flow["goodput_bps"]]
-    endless = sum(flow["bytes"] is None for flow in result["flows"])
     return {
         "cc": result["cc"], "seed": result["seed"],
         "utilization": busiest["utilization"],
@@ -387,7 +397,7 @@ def summary(result):
         "drops": sum(port["drops"] for port in result["ports"]),
         # Those of other qdiscs are not known.
         "marks": None if result["ports"][0]["marks"] is None else sum(port["marks"] for port in result["ports"]),
-        "retrans": sum(one["retrans"] for one in (*result["flows"], *result.get("collectives", ()))),
+        "retrans": retrans,
         "fct_median_us": sorted(fcts)[len(fcts) // 2] if fcts else None,
         "fct_max_us": max(fcts) if fcts and len(fcts) + endless == len(result["flows"]) else None,
         "unfinished": len(result["flows"]) - len(fcts) - endless,

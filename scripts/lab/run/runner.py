@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..model import files, topology, units
 from ..model.keys import ScenarioError, is_source
+from ..model.scenario import Flows
 from ..setup import plan as planning
 from ..setup.traffic import FILES
 from . import foreign, results
@@ -29,10 +30,11 @@ VM = UML.parent / "vm"
 JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"
 # PATH that scripts/uml/init.sh sets.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
-# Real time in seconds after which a guest is killed.
-PATIENCE_S = 1800
+# CPU time after which a guest is killed, in seconds: of any run, and more for this number of flows.
+PATIENCE_S, PATIENCE_FLOWS = 1800, 100
 # Lines of a run's output that are kept for errors, and characters per line.
 KEPT_LINES, LINE_MAX = 30, 10000
+LATER_MAX = 65536
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 
@@ -110,7 +112,7 @@ class Part:
 
 def _output(argv, what):
     """Return the stdout of a helper script. Its stderr shows the progress to the user."""
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         RUNNING.add(process)
         try:
             text, _ = process.communicate()
@@ -133,6 +135,18 @@ def unpacked(scenario):
 
 def _libraries(place):
     return f"{place}/usr/lib/{sysconfig.get_config_var('MULTIARCH')}:{place}/lib/{sysconfig.get_config_var('MULTIARCH')}"
+
+
+def memory_mb(scenario):
+    """Memory of a guest: for the buffers of active flows, and for the sockets of connections, of which at most LATER_MAX
+    that are made later exist at once. The host gives only the memory that the guest uses.
+    """
+    flows = scenario.flows
+    drawn = len(flows) - len(flows.given)
+    early = {"start": 0, "pool": len(flows.planned) * (scenario.workload.get("pool") or 0)}.get(flows.connect, drawn)
+    later = max(drawn - early, 0)
+    early = len(flows) - later + sum(len(one.edges) for one in scenario.collectives)
+    return 768 + 24 * min(early + later, 64) + (early + min(later, LATER_MAX)) // 32
 
 
 class Uml:
@@ -164,7 +178,7 @@ class Uml:
         if known.exists() and not part.bpf():
             return known.read_text(encoding="utf-8").split()
         with _job() as directory:
-            empty = dataclasses.replace(scenario, flows=[], rpcs=[], collectives=[], runs=[], parts=[part])
+            empty = dataclasses.replace(scenario, flows=Flows(), rpcs=[], collectives=[], runs=[], parts=[part])
             done = subprocess.run(self._guest_command(directory, empty, 1, ["cat", AVAILABLE]), cwd=directory,
                                   env=self.environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -201,12 +215,10 @@ class Uml:
         return self._guest_command(directory, scenario, seed, ["sh", "main.sh", "keep"])
 
     def _guest_command(self, directory, scenario, seed, command):
-        # Memory for the buffers of active flows, and for two sockets per flow.
-        connections = len(scenario.flows) + sum(len(one.edges) for one in scenario.collectives)
-        megabytes = 768 + 24 * min(connections, 64) + connections // 32
+        megabytes, patience = memory_mb(scenario), PATIENCE_S + len(scenario.flows) // PATIENCE_FLOWS
         argv = [str(self.run), "--tree", self.tree, *self.isolated(scenario, seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
-                "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
+                "--ro", self.tools, "--at", TOOLS, "--timeout", str(patience), "--module", f"{self.tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
             if cc in foreign.OURS:
                 argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
@@ -239,8 +251,8 @@ class Vm(Uml):
 
     def command(self, directory, scenario, seed):
         """The root file system of the machine contains only files that the testbed itself needs."""
-        if scenario.runs or scenario.measure["pcap"]:
-            raise RunError("run, measure.pcap: a virtual machine has no programs; use --kernel uml or host")
+        if scenario.runs or scenario.measure["pcap"] or scenario.measure["qlog"]:
+            raise RunError("run, measure.pcap, measure.qlog: a virtual machine has no programs; use --kernel uml or host")
         return super().command(directory, scenario, seed)
 
     @staticmethod
@@ -329,7 +341,7 @@ def _watch(process, name, progress):
 
 def _kept(directory, scenario):
     """Copy the output of programs to a directory that exists until this process ends."""
-    if not scenario.runs and not scenario.measure["pcap"]:
+    if not (scenario.runs or scenario.measure["pcap"] or scenario.measure["qlog"]):
         return None
     place = tempfile.mkdtemp(prefix="hpcc-lab-files-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
@@ -365,14 +377,37 @@ def _check_sent(scenario, shape, records, name):
     """A source that hardly sends has no results. TCP itself sends a segment every 200 ms, as a probe."""
     end_ns = scenario.measure["deadline"]
     for cc in scenario.sources:
-        flows = [flow for flow in scenario.flows if flow.cc == cc and flow.bytes]
-        if not flows or any(records.flows[flow.id]["done"] for flow in flows):
-            continue
-        got = sum(records.flows[flow.id]["received"] for flow in flows)
-        if 100 * got < max(min(flow.bytes, shape.rate(flow.src, flow.dst) * (end_ns - flow.start_ns) // (8 * 10**9))
-                           for flow in flows):
+        got = most = 0
+        for flow in scenario.flows:
+            if flow.cc == cc and flow.bytes:
+                got += records.received[flow.id]
+                most = max(most, min(flow.bytes, shape.rate(flow.src, flow.dst) * (end_ns - flow.start_ns) // (8 * 10**9)))
+                if records.done_ns[flow.id] >= 0:
+                    break
+        else:
+            if 100 * got >= most:
+                continue
             raise RunError(f"the run with {name} failed: {cc} hardly sends until measure.deadline, "
                            f"{units.show_time(end_ns)}: no flow ended, and all delivered {units.show_bytes(got)}")
+
+
+def _check_kind(scenario, plan, output):
+    """Raise ScenarioError if tc refused the line of qdisc.kind. tc prints its reason first, and then its usage."""
+    kind, text = scenario.qdisc["kind"], "\n".join(output)
+    lines = {f"{file}:{i}": line for file, text in plan.files.items() for i, line in enumerate(text.splitlines(), 1)}
+    if kind and any(lines.get(place, "").endswith(kind) for place in re.findall(r"(?m)^Command failed (\w+\.tc:\d+)$", text)):
+        raise ScenarioError(f'qdisc.kind = "{kind}": tc: {output[0]}')
+
+
+@contextlib.contextmanager
+def _left_no_results(name):
+    """An error in the files of a guest, which is not trusted, is an error of the run."""
+    try:
+        yield
+    except results.EmptyWindow as err:
+        raise RunError(f"{name}: {err}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as err:
+        raise RunError(f"{name}: the guest left no results: {err!r}") from None
 
 
 def _execute(kernel, scenario, seed, progress):
@@ -383,30 +418,31 @@ def _execute(kernel, scenario, seed, progress):
     with _job() as directory:
         for file, text in plan.files.items():
             Path(directory, file).write_text(text, encoding="utf-8")
+        with open(Path(directory, "plan"), "w", encoding="utf-8") as file:
+            file.writelines(plan.lines())
         Path(directory, FILES, "pcap").mkdir(parents=True)
         argv = kernel.command(directory, scenario, seed)
         progress.update(name, "starting")
-        with subprocess.Popen(argv, cwd=directory, env=kernel.environment(), text=True,
+        with subprocess.Popen(argv, cwd=directory, env=kernel.environment(), text=True, errors="replace",
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT) as process:
             RUNNING.add(process)
             kept = _watch(process, name, progress)
             RUNNING.discard(process)
         if process.returncode:
-            raise RunError("\n".join([f"the run with {name} failed "
-                                      f"(exit status {process.returncode})", *kept]))
-        text = files.read_text(Path(directory, "result"))
+            _check_kind(scenario, plan, kept)
+            memory = any(re.search("[Oo]ut of memory|deadlocked on memory", line) for line in kept)
+            raise RunError("\n".join([f"the run with {name} failed (exit status {process.returncode})", *kept]
+                                     + [f"the guest ran out of memory, it has {memory_mb(scenario)} MB: too many "
+                                        "connections exist at once, or a program needs more"] * memory))
+        progress.update(name, "reading the results")
+        with files.open_regular(Path(directory, "result")) as file, _left_no_results(name):
+            records = results.Records(files.lines(file), scenario)
         release = files.printable(files.read_text(Path(directory, "kernel")).strip())
         saved = _kept(Path(directory, FILES), scenario)
     progress.update(name, "done")
-    try:
-        records = results.Records(text)
+    with _left_no_results(name):
         _check_sent(scenario, shape, records, name)
         result = results.build(scenario, shape, records, f"{kernel.name} {release}", seed)
-    except results.EmptyWindow as err:
-        raise RunError(f"{name}: {err}") from None
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as err:
-        raise RunError(f"{name}: the guest left no results: {err!r}") from None
-    return Run(scenario, shape, plan, result,
-               results.series(scenario, shape, plan, records),
-               results.summary(result), saved)
+        return Run(scenario, shape, plan, result, results.series(scenario, shape, plan, records),
+                   results.summary(result), saved)

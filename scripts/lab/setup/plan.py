@@ -7,8 +7,10 @@ results in equal files.
 """
 
 import shlex
+from pathlib import Path
 
 from ..model import units
+from . import qlog
 from .network import PREFIX, Network
 from .sysctls import base_rtt_ns
 from .traffic import Traffic
@@ -18,7 +20,7 @@ ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 class Plan:
-    """The files of one scenario and congestion control; files is {name: text}."""
+    """The files of one scenario and congestion control; files is {name: text}. lines() are those of the file "plan"."""
 
     def __init__(self, scenario, topology):
         self.scenario = scenario
@@ -28,7 +30,10 @@ class Plan:
         self.series = traffic.series
         self.draws_flows = traffic.draws_flows
         self.network = network.files
-        self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
+        self.lines = traffic.lines
+        self.files = self.network | {"main.sh": self._script()}
+        if scenario.measure["qlog"]:
+            self.files["qlog.py"] = Path(qlog.__file__).read_text(encoding="utf-8")
 
     def _allowed(self):
         """Allow the congestion control of programs to all users; otherwise a namespace does not accept it as its default.

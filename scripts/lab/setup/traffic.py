@@ -3,10 +3,12 @@
 tools/traffic/main.c documents its lines.
 """
 
+import itertools
 import re
 
 from ..model.scenario import ADDRESS
 from ..model.topology import is_host
+from . import qlog
 from .network import PREFIX
 
 # Minimum number of samples until the first flow can end or, with many flows, until the last flow starts.
@@ -52,7 +54,7 @@ class Traffic:
         if scenario.measure["interval"]:
             return scenario.measure["interval"]
         if len(scenario.flows) > FLOWS_DRAWN:
-            span = max(until, max(flow.start_ns for flow in scenario.flows))
+            span = max(until, scenario.flows.last_ns())
         elif not scenario.flows:
             span = until or max([rpc.start_ns for rpc in scenario.rpcs] + [
                 one.start_ns + one.steps * one.bound_ns(self.topology) for one in scenario.collectives])
@@ -82,23 +84,22 @@ class Traffic:
             if name in (self.scenario.measure["pcap"] or ()):
                 lines.append(f"run {port.node} before end - exec {TCPDUMP} -i {port.ifname} "
                              f"-w - > {FILES}/pcap/{name}.pcap")
-        return lines
+        return lines + list(qlog.lines(self.scenario, self.topology.address,
+                                       self.scenario.measure["interval"] or max(self._interval_ns(), qlog.INTERVAL_NS)))
 
     def _cc(self, one):
         """The congestion control of a connection, and the DSCP of its class."""
         dscp = next((known.dscp for known in self.scenario.classes if known.name == one.class_name), 0)
         return f"{one.cc}/{dscp}" if dscp else one.cc
 
-    def text(self):
-        """The plan's lines."""
+    def lines(self):
+        """Yield the plan's lines. hpcc-traffic reads flows as the run goes, unless they have a connection at time zero."""
         scenario, topology = self.scenario, self.topology
         lines = [f"ns {node} /run/netns/{PREFIX}{node}"
                  + (f" {topology.address(node)}" if is_host(node) else "")
                  for node in topology.peers]
         lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)} {len(scenario.classes)}"
                   for p in topology.ports]
-        lines += [f"flow {f.id} {f.src} {f.dst} {f.bytes or 0} {f.start_ns} {self._cc(f)} {f.connect}"
-                  for f in scenario.flows]
         lines += [f"rpc {r.id} {r.src} {r.dst} {r.request} {r.response} {r.count} {r.until_ns} "
                   f"{r.think_ns} {r.start_ns} {self._cc(r)}" for r in scenario.rpcs]
         for one in scenario.collectives:
@@ -112,4 +113,7 @@ class Traffic:
                   f"until {scenario.measure['until']}",
                   f"deadline {scenario.measure['deadline']}",
                   f"verify {int(scenario.verify)}", f"series_flows {int(self.draws_flows)}"]
-        return "\n".join(lines) + "\n"
+        yield from (f"{line}\n" for line in lines)
+        flows = scenario.flows
+        for f in flows if flows.connect == "before" or self.draws_flows else itertools.chain(flows.given, flows.by_start()):
+            yield f"flow {f.id} {f.src} {f.dst} {f.bytes or 0} {f.start_ns} {self._cc(f)} {f.connect}\n"

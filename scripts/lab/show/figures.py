@@ -148,9 +148,9 @@ def fct(results):
     """The distribution of completion times; unfinished flows count as longer than all finished ones."""
     found, counts = {}, {}
     for name, group in groups(results).items():
-        flows = [flow for result in group for flow in result["flows"] if flow["bytes"] is not None]
-        found[name] = sorted(flow["fct_us"] for flow in flows if flow["fct_us"] is not None)
-        counts[name] = len(flows)
+        times = [flow["fct_us"] for result in group for flow in result["flows"] if flow["bytes"] is not None]
+        found[name] = sorted(time for time in times if time is not None)
+        counts[name] = len(times)
     if max(map(len, found.values())) < CDF_FLOWS:
         return None
     xs = sorted(set().union(*map(_quantiles, found.values())))

@@ -93,6 +93,13 @@ def panels(figures):
             + (legends[0] if shared else ""))
 
 
+def table(head, rows):
+    """A table; a name in its head may have two lines."""
+    first = "".join(f"<th>{escape(name)}</th>" for name in head).replace("\n", "<br>")
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
 def chart(figure):
     """A figure with its heading."""
     return f"<h2>{escape(figure.title)}</h2><p>{escape(figure.about)}</p>{panels([figure])}"

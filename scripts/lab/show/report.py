@@ -5,7 +5,7 @@ import math
 import statistics
 from html import escape
 
-from ..model import units
+from ..model import keys, units
 from ..setup import plan
 from ..run import interval, results
 from . import figures, page
@@ -124,13 +124,15 @@ def notes(runs):
              *_backlog_notes(summaries)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
-        lines.append("The measurement windows differ in length, because each ends with its first flow; "
+        lines.append("The measurement windows differ in length, because measure.until does not end them; "
                      "set measure.until to give all runs the same window.")
     if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
             all(run.scenario.qdisc["marking"] == "off" and run.scenario.queue() == "fifo" for run in runs):
         lines.append('The switches do not mark ECN, because the scenario does not set marking = "ldcp" '
                      "in [qdisc]. Without marks dctcp behaves like reno, and ldcp reacts only to "
                      "losses.")
+    if any(run.scenario.cc["w_ai"] and run.scenario.cc["n_flows"] != keys.KEYS["cc"]["n_flows"][1] for run in runs):
+        lines.append("cc.n_flows has no effect, because the scenario sets cc.w_ai; --set cc.w_ai=0 removes it.")
     for s in summaries:
         for i in s["unfinished_collectives"]:
             lines.append(f"{s['who']}: collective.{i} did not finish before measure.deadline.")
@@ -246,17 +248,8 @@ def text(runs):
     return "\n".join(out + ["note: " + note for note in notes(runs)])
 
 
-def _html_table(head, rows):
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                   for row in rows)
-    return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>")
-
-
 def _table(runs):
-    head = "<th>cc</th>" + "".join(
-        f"<th>{escape(name)}{'<br>' if more else ''}{escape(more)}</th>" for name, more, _, _ in COLUMNS)
-    return _html_table(head, _rows(runs))
+    return page.table(["cc", *("\n".join(filter(None, (name, more))) for name, more, _, _ in COLUMNS)], _rows(runs))
 
 
 def _slowdown_table(runs):
@@ -267,13 +260,13 @@ def _slowdown_table(runs):
         len(runs) > len(groups(runs)) else ""
     return ("<h2>FCT slowdown</h2><p>Completion time divided by the completion time on the idle network: "
             f"p50, p95, p99 by size.{seeds}</p>"
-            + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in ["cc", *rows[0][1:]]), rows[1:]))
+            + page.table(["cc", *rows[0][1:]], rows[1:]))
 
 
 def _collective_table(runs):
     rows = _collective_rows(runs)
     return rows and ("<h2>Collectives</h2><p>Time from the beginning of a step until its last message has arrived."
-                     "</p>" + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in rows[0]), rows[1:])) or ""
+                     "</p>" + page.table(rows[0], rows[1:])) or ""
 
 
 def html(runs, wall):

@@ -3,29 +3,16 @@
 
 import csv
 
-FLOWS = ("start_ns", "from", "to", "bytes", "fct_ns", "alone_ns", "slowdown", "goodput_bps", "retrans", "id",
-         "flow_cc", "cc", "seed")
+from ..run import flows as flow_files
+
 PORT = ("node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "drops_ect", "drops_knonect",
         "marks", "marks_kmax", "stamped", "utilization")
 QUEUE = ("p50", "p95", "p99", "max")
 PORTS = (*PORT, *(f"queue_{name}_bytes" for name in QUEUE), "queue_whole_run_max_bytes", "cc", "seed")
 SERIES = ("t_us", "kind", "name", "queue_bytes", "bps", "cc", "seed")
 COLLECTIVES = ("collective", "kind", "ranks", "bytes", "step", "step_ns", "bound_ns", "collective_cc", "cc", "seed")
-# The last file exists only if the scenario has collectives.
+# The first file exists only if a run has at most flows.LISTED flows, the last one only if the scenario has collectives.
 NAMES = ("flows.csv", "ports.csv", "series.csv", "collectives.csv")
-
-
-def _ns(us):
-    return None if us is None else round(us * 1000)
-
-
-def flows(results):
-    """All flows. The first columns have the form that workload.flows reads; hosts are numbers."""
-    for result in results:
-        for flow in result["flows"]:
-            yield (_ns(flow["start_us"]), int(flow["from"][1:]), int(flow["to"][1:]), flow["bytes"],
-                   _ns(flow["fct_us"]), _ns(flow["alone_us"]), flow["slowdown"], flow["goodput_bps"],
-                   flow["retrans"], flow["id"], flow["cc"], result["cc"], result["seed"])
 
 
 def ports(results):
@@ -57,16 +44,17 @@ def collectives(results):
     for result in results:
         for i, one in enumerate(result.get("collectives", ())):
             for step, us in enumerate(one["steps_us"]):
-                yield (i, one["kind"], len(one["ranks"]), one["bytes"], step, _ns(us), _ns(one["bound_us"]),
+                yield (i, one["kind"], len(one["ranks"]), one["bytes"], step, flow_files.ns(us), flow_files.ns(one["bound_us"]),
                        one["cc"], result["cc"], result["seed"])
 
 
 def write(directory, results, series_of):
     """Write flows, ports, samples and steps of collectives to CSV files in a directory."""
-    rows = [flows(results), ports(results), series(results, dict(series_of))]
+    listed = [result for result in results if isinstance(result["flows"], list)]
+    rows = [(flow_files.row(flow, result) for result in listed for flow in result["flows"]), ports(results), series(results, dict(series_of))]
     if any("collectives" in result for result in results):
         rows.append(collectives(results))
-    for name, head, body in zip(NAMES, (FLOWS, PORTS, SERIES, COLLECTIVES), rows):
+    for name, head, body in list(zip(NAMES, (flow_files.COLUMNS, PORTS, SERIES, COLLECTIVES), rows))[not listed:]:
         with open(directory / name, "w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(head)

@@ -169,11 +169,7 @@ def _titled_once(rows):
 
 def table(head, rows):
     """A table as HTML."""
-    first = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                   for row in _titled_once(rows))
-    return (f'<div class="scroll"><table><thead><tr>{first}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>")
+    return page.table(head, _titled_once(rows))
 
 
 def median(value, runs):
@@ -217,6 +213,21 @@ def run_cases(kernel, cases, seed):
                 pool.shutdown(cancel_futures=True)
     finally:
         progress.done()
+
+
+def write(out, made, results, failures=None, indent=1):
+    """Write a report as report.md and report.html, and results.json. Print the tables, and the failures: {what:
+    message}. Return the exit status.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.md").write_text(made.markdown(), encoding="utf-8")
+    (out / "report.html").write_text(made.html(), encoding="utf-8")
+    (out / "results.json").write_text(json.dumps(results, indent=indent) + "\n", encoding="utf-8")
+    for what, message in (failures or {}).items():
+        print(f"{made.name}: {what}: {message}", file=sys.stderr)
+    print(made.markdown().split("\n", 1)[1])
+    print(f"{out / 'report.md'}\n{out / 'report.html'}")
+    return 1 if failures else 0
 
 
 class Bench:
@@ -264,64 +275,34 @@ class Bench:
         return {title: run for title, run in self.done.items() if not isinstance(run, str)}
 
     def write(self, made, more=None):
-        """Write the three files, and print the markdown. Return the exit status."""
-        out = self.args.out
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "report.md").write_text(made.markdown(), encoding="utf-8")
-        (out / "report.html").write_text(made.html(), encoding="utf-8")
+        """Write the report and the results. Return the exit status."""
         results = {"rows": [dict(zip(made.head, row)) for row in made.rows],
                    "runs": {title: run.result for title, run in self.runs().items()
                             if title not in self.unlisted},
                    **(more or {}),
                    "wall": {"seconds": round(time.monotonic() - self.started, 1)}}
-        (out / "results.json").write_text(json.dumps(results, indent=1) + "\n",
-                                          encoding="utf-8")
-        failures = {title: run for title, run in self.done.items() if isinstance(run, str)}
-        for title, message in failures.items():
-            print(f"{self.name}: {title}: {message}", file=sys.stderr)
-        print(made.markdown().split("\n", 1)[1])
-        print(f"{out / 'report.md'}\n{out / 'report.html'}")
-        return 1 if failures else 0
+        return write(self.args.out, made, results,
+                     {title: run for title, run in self.done.items() if isinstance(run, str)})
 
 
 # ---- figures and units of several benches
 
 
-def utilization(run):
-    """The utilization of the port that sent the most bytes."""
-    return run.summary["utilization"]
+def of_summary(name, part=None):
+    """Return a function of a run: a value of its summary, or a part of the value."""
+    return lambda run: run.summary[name][part] if part else run.summary[name]
 
 
-def p99(run):
-    """The p99 of the bytes that departing packets left in the queue, in the measurement window."""
-    return run.summary["queue"]["p99"]
+# Of the port that sent the most bytes
+utilization = of_summary("utilization")
+# Of the bytes that departing packets left in the queue, in the measurement window
+p99 = of_summary("queue", "p99")
+# In the worst ms of the measurement window
+jain_1ms = of_summary("fairness_1ms")
+# Of the whole run
+whole_max = of_summary("queue_whole_run", "max")
 
-
-def jain_1ms(run):
-    """Jain's index in the worst ms of the measurement window."""
-    return run.summary["fairness_1ms"]
-
-
-def whole_max(run):
-    """The longest queue of the whole run."""
-    return run.summary["queue_whole_run"]["max"]
-
-
-def ratio(value):
-    """A number around 1."""
-    return f"{value:.3f}"
-
-
-def tenth(value):
-    """A small number."""
-    return f"{value:.1f}"
-
-
-def number(value):
-    """A count."""
-    return f"{value:.0f}"
-
-
-def us(value):
-    """Microseconds."""
-    return f"{value:.0f} us"
+ratio = "{:.3f}".format
+tenth = "{:.1f}".format
+number = "{:.0f}".format
+us = "{:.0f} us".format

@@ -11,15 +11,18 @@ from . import bench
 from .bcp133 import CONVERGENCE, GOODPUT, JAIN, METRICS, TESTS, Criterion, endless
 
 OUTPUTS = ("evaluate.json", "evaluate.html")
-ABOUT = ("Numbers without a name are clauses of RFC 9743 (BCP 133); BBR A.n are the test cases of draft-ietf-ccwg-bbr-06 that "
-         "apply to any congestion control. A test passes if it meets all its criteria, which are the same for every congestion "
-         "control. Unless a test states otherwise: one bottleneck of 100 Mb/s, base RTT 20 ms, tail drop, a buffer of one "
-         "bandwidth-delay product (BDP), flows without end, access links ten times as fast. Goodput is payload in the measurement "
-         "window, as a fraction of the bottleneck's rate; at most 0.94, unless data from before the window waited for a "
-         "retransmission. Queueing delay is that of departing packets "
-         "at the worst port. Loss is the fraction of packets that full queues drop in the whole run. Convergence time: until Jain's "
-         "index of the flows' rates stays at 0.9 or more for three spans of 1/50 of the run, from the last start of a flow. Recovery "
-         "time: until the goodput stays at 0.7 or more for three spans, from the last event.")
+ABOUT = ("Numbers without a name are clauses of RFC 9743 (BCP 133); BBR A.n are the test cases of draft-ietf-ccwg-bbr-06 "
+         "that apply to any congestion control. A test passes if it meets all its criteria, which are the same for every "
+         "congestion control. Unless a test states otherwise: one bottleneck of 100 Mb/s, base RTT 20 ms, tail drop, a "
+         "buffer of one bandwidth-delay product (BDP), flows without end, access links ten times as fast, a base RTT that "
+         "the sender measures (data-center and incast configure it). Goodput is payload in the measurement window, as a "
+         "fraction of the bottleneck's rate; at most 0.94, unless data from before the window waited for a retransmission;"
+         " for flows with an end it is that of all flows until the last one has ended. Queueing delay is that of departing"
+         " packets at the worst port. Loss is the fraction of packets that full queues drop in the whole run. Convergence "
+         "time: until Jain's index of the flows' rates stays at 0.9 or more for three spans of 1/50 of the run, from the "
+         "last start of a flow; for two flows this is the delta-fair convergence time of RFC 5166, section 2.3, with delta"
+         " = 1/3, for a new flow without a share. Recovery time: until the goodput stays at 0.7 or more for three spans, "
+         "from the last event.")
 
 
 def chosen(names):
@@ -44,8 +47,7 @@ def figures_of(one, run):
     if isinstance(run, str):
         return {}
     values = {figure.name: figure.value(run) for figure in (*METRICS, *one.figures)}
-    flows = len(endless(run))
-    absent = ([] if flows else [GOODPUT.name]) + ([] if flows > 1 else [JAIN.name, CONVERGENCE.name])
+    absent = ([] if run.result["flows"] else [GOODPUT.name]) + ([] if len(endless(run)) > 1 else [JAIN.name, CONVERGENCE.name])
     absent += [] if run.series["flows"] else [CONVERGENCE.name]
     return {name: value for name, value in values.items() if name not in absent}
 
@@ -96,8 +98,9 @@ def evaluate(kernel, ccs, tests, settings, seed):
     done = {one.title: {cc: bench.Refused(one.why) if one.why else runs[one.title, cc] for cc in ccs} for one in tests}
     kernels = sorted({run.result["kernel"] for run in runs.values() if not isinstance(run, str)})
     verdicts = {cc: [verdict(one, done[one.title][cc]) for one in tests] for cc in ccs}
-    summary = [f"{cc}: " + ", ".join(f"{found.count(word)} {word}" for word in ("pass", "fail", "not run"))
-               for cc, found in verdicts.items()]
+    names = {cc: ", ".join(one.title for one, word in zip(tests, found) if word == "fail") for cc, found in verdicts.items()}
+    summary = [f"{cc}: {found.count('pass')} pass, {found.count('fail')} fail{names[cc] and f' ({names[cc]})'}, "
+               f"{found.count('not run')} not run" for cc, found in verdicts.items()]
     notes = [f"{one.title}: {one.about}." for one in tests]
     notes += list(dict.fromkeys(f"{one.title} not run: {run.splitlines()[0]}." for one in tests
                                 for run in done[one.title].values() if isinstance(run, str)))

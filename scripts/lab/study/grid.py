@@ -23,18 +23,20 @@ from ..run import results
 
 TOP = Path(__file__).resolve().parents[3]
 SEEDS_MAX = 1000
+# The congestion control whose variants are compared with all others.
+OURS = "hpcc"
 NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 # Files on which the results of a run depend: if one changes, all runs are repeated.
-SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
-           "scripts/hpcc-lab", "scripts/lab/*.py", "scripts/lab/model/*.py", "scripts/lab/setup/*.py", "scripts/lab/run/*.py",
-           "scripts/lab/show/*.py", "dkms.conf")
+SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]",
+           "scripts/uml/**/*", "scripts/hpcc-lab", "scripts/lab/*.py", "scripts/lab/model/*.py",
+           "scripts/lab/model/*/*.csv", "scripts/lab/setup/*.py", "scripts/lab/run/*.py", "scripts/lab/show/*.py", "dkms.conf")
 # Files below a source's directory that are no sources, as in scripts/uml/modules.sh.
 BUILT = r"(^|/)\.[^/]|\.(o|ko|so|order|symvers)$|\.mod[^/]*$"
 # Modules of these rooms that only show the results of runs.
 TELLING = ("command.py", "figures.py", "report.py")
 # Real time of a guest, for a first estimate: per packet and port, per flow, and for a run without
 # traffic.
-PACKET_US, FLOW_MS, RUN_S = 7, 20, 3
+PACKET_US, FLOW_MS, RUN_S = 7, 0.5, 3
 
 
 def _name(value):
@@ -74,6 +76,13 @@ def _load(value):
     return load
 
 
+def _fraction(value):
+    fraction = units.fraction(value)
+    if not fraction:
+        raise ValueError
+    return fraction
+
+
 def _boolean(value):
     if isinstance(value, bool):
         return value
@@ -105,18 +114,22 @@ _SETTINGS = _list(_assignment, '"section.key=value"')
 
 KEYS = {
     "": {
+        "extends": (_text, None),
         "scenario": (_text, ...),
         "loads": (_LOADS, ...),
+        "duration": (units.time, None),
         "seeds": (_seeds, 3),
         "set": (_SETTINGS, []),
         "kernel": (_kernel, None),
         "memory": (_memory, 10**9),
+        "ideal": (_list(_fraction, "fractions from more than 0 to 1"), []),
     },
     "workload": {
         "name": (_name, ...),
         "cdf": (_text, None),
-        "duration": (units.time, ...),
+        "duration": (units.time, None),
         "set": (_SETTINGS, []),
+        "loads": (_LOADS, None),
     },
     "variant": {
         "name": (_name, ...),
@@ -124,6 +137,7 @@ KEYS = {
         "set": (_SETTINGS, []),
         "common": (_boolean, True),
         "base": (_name, None),
+        "peer": (_boolean, None),
         "kernel": (_kernel, None),
         "workloads": (_list(_name, "names of workloads"), None),
         "loads": (_LOADS, None),
@@ -168,6 +182,7 @@ class Grid:
     settings: list
     kernel: str
     memory: int
+    ideal: list
     workloads: dict = field(default_factory=dict)
     variants: dict = field(default_factory=dict)
 
@@ -180,7 +195,8 @@ class Grid:
         """All runs, one seed after the other, so that the first results cover all variants."""
         return [Cell(work, load, variant, seed) for seed in self.seeds for work in self.workloads
                 for load in self.loads for variant, values in self.variants.items()
-                if work in (values["workloads"] or [work]) and load in (values["loads"] or [load])]
+                if work in (values["workloads"] or [work])
+                and all(load in (part["loads"] or [load]) for part in (values, self.workloads[work]))]
 
     def assignments(self, cell):
         """The values of --set for a run; a later one overrides an earlier one."""
@@ -249,11 +265,11 @@ def _named(data, kind):
     return found
 
 
-def _check_part(variant, known, what):
-    """Check that the grid has the workloads or loads to which a variant is restricted."""
-    for item in variant[what] or []:
+def _check_part(kind, part, known, what):
+    """Check that the grid has the workloads or loads to which a variant or a workload is restricted."""
+    for item in part[what] or []:
         if item not in known:
-            raise ScenarioError(f"variant {variant['name']}: {what}: {item!r} is not in the grid, which has "
+            raise ScenarioError(f"{kind} {part['name']}: {what}: {item!r} is not in the grid, which has "
                                 + ", ".join(map(str, known)))
 
 
@@ -265,19 +281,35 @@ def build(data, path):
                                 f"[[workload]], [[variant]]{keys.nearest(key, (*KEYS, *KEYS['']))}")
     top = keys.parse_section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
     works, variants = _named(data, "workload"), _named(data, "variant")
-    for work in works.values():
+    for i, work in enumerate(works.values()):
+        work["duration"] = work["duration"] or top["duration"]
+        if not work["duration"]:
+            raise ScenarioError(f"workload.{i}.duration: missing")
+        _check_part("workload", work, top["loads"], "loads")
         cdf = work["cdf"] or work["name"]
         work["cdf"] = cdf if cdf in workload.names() else str((path.parent / cdf).resolve())
     for variant in variants.values():
         if keys.is_source(variant["cc"]):
             variant["cc"] = str((path.parent / variant["cc"]).resolve())
-        _check_part(variant, list(works), "workloads")
-        _check_part(variant, top["loads"], "loads")
+        if variant["peer"] is None:
+            variant["peer"] = variant["cc"] != OURS
+        _check_part("variant", variant, list(works), "workloads")
+        _check_part("variant", variant, top["loads"], "loads")
         if variant["base"] not in (None, *variants):
             raise ScenarioError(f"variant {variant['name']}: base = {variant['base']!r}: is not in the grid, which has "
                                 + ", ".join(variants))
     return Grid(path, (path.parent / top["scenario"]).resolve(), top["loads"], top["seeds"], top["set"],
-                top["kernel"], top["memory"], works, variants)
+                top["kernel"], top["memory"], top["ideal"], works, variants)
+
+
+def _read(path):
+    """Parse a file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise ScenarioError(f"{path}: {err.strerror}") from None
+    except (ValueError, RecursionError) as err:
+        raise ScenarioError(f"{path}: {err}") from None
 
 
 def load(path, thorough=True):
@@ -285,12 +317,9 @@ def load(path, thorough=True):
     seconds for a large network.
     """
     path = Path(path).absolute()
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as err:
-        raise ScenarioError(f"{path}: {err.strerror}") from None
-    except (ValueError, RecursionError) as err:
-        raise ScenarioError(f"{path}: {err}") from None
+    data = _read(path)
+    if isinstance(data.get("extends"), str):
+        data = _read(path.parent / data["extends"]) | data
     try:
         if not re.fullmatch(NAME, path.stem):
             raise ScenarioError("the file's name has to be of letters, digits, '-', '_' and '.'")
@@ -302,6 +331,16 @@ def load(path, thorough=True):
         raise ScenarioError(f"{path}: {err}") from None
 
 
+def _below(top):
+    """The files below a directory, also those in linked directories, each of which counts once."""
+    seen = set()
+    for folder, below, names in os.walk(top, followlinks=True):
+        real = os.path.realpath(folder)
+        below[:] = () if real in seen else sorted(below)
+        yield from (Path(folder, name) for name in names if real not in seen)
+        seen.add(real)
+
+
 def sources(grid):
     """A digest of the files on which the results of runs depend."""
     digest = hashlib.sha256(results.VERSION.encode())
@@ -309,10 +348,13 @@ def sources(grid):
         for path in sorted(TOP.glob(pattern)):
             if path.name not in TELLING and path.is_file():
                 digest.update(str(path.relative_to(TOP)).encode() + b"\0" + path.read_bytes())
+    cdfs = {work["cdf"] for work in grid.workloads.values()} - set(workload.names())
+    for path in str(grid.scenario), *sorted(cdfs):
+        digest.update(Path(path).read_bytes() + b"\0")
     cells = {(cell.workload, cell.variant): cell for cell in grid.cells()}.values()
     for own in sorted(set().union(*(scenarios.sources(
             grid.scenario, grid.assignments(cell), grid.variants[cell.variant]["cc"]) for cell in cells))):
-        for path in sorted((Path(own), *Path(own).rglob("*"))):
+        for path in sorted((Path(own), *_below(own))):
             name = str(path.relative_to(own))
             if path.is_file() and not re.search(BUILT, name):
                 digest.update(f"{Path(own).name}/{name}".encode() + b"\0" + path.read_bytes())

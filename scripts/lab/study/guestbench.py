@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests"))
 
 # pylint: disable=wrong-import-position
-from lib.kernel import module_file, modules, need, users  # noqa: E402
+from lib.kernel import meminfo_kb, module_file, modules, need, users  # noqa: E402
 from lib.net import Netns  # noqa: E402
 from lib.sign import set_keys  # noqa: E402
 from lib.tcp import set_cc  # noqa: E402
@@ -487,9 +487,7 @@ def slab_kb():
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
         file.write("3")
     time.sleep(1)
-    with open("/proc/meminfo", encoding="ascii") as file:
-        fields = dict(line.split(":") for line in file)
-    return int(fields["SUnreclaim"].split()[0])
+    return meminfo_kb("SUnreclaim")
 
 
 def reloads(args):

@@ -10,12 +10,10 @@ completion time on an idle network. Otherwise the same waiting time would weigh 
 slowdown of short flows.
 """
 
-import csv
-import lzma
 import math
 from pathlib import Path
 
-from ..model import scenario, units
+from ..model import files, scenario, units, workload
 from ..model.keys import ScenarioError, shown
 from ..model.topology import Topology
 from ..run import results
@@ -36,23 +34,17 @@ class Ns3Error(ScenarioError):
 
 def read(path):
     """Return {(start_ns, from, to, bytes): [(fct_ns, alone_ns)]} of the flows in ns-3."""
-    path = Path(path)
+    def parsed(texts):
+        *key, fct, alone = map(int, texts)
+        if not (1 <= fct <= units.TIME_MAX and 1 <= alone <= units.TIME_MAX):
+            raise workload.WorkloadError(f"the times have to be from 1 to {units.TIME_MAX} ns")
+        return tuple(key), (fct, alone)
     flows = {}
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if not set(COLUMNS) <= set(reader.fieldnames or ()):
-                raise Ns3Error(f"{path}: has to have the columns {', '.join(COLUMNS)}")
-            for row in reader:
-                start, src, dst, size, fct, alone = (int(row[column]) for column in COLUMNS)
-                if not (1 <= fct <= units.TIME_MAX and 1 <= alone <= units.TIME_MAX):
-                    raise ValueError
-                flows.setdefault((start, src, dst, size), []).append((fct, alone))
-    except OSError as err:
-        raise Ns3Error(f"{path}: {err.strerror}") from None
-    except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):
-        raise Ns3Error(f"{path}: has to have whole numbers in the columns "
-                       f"{', '.join(COLUMNS)}, and times from 1 to {units.TIME_MAX} ns") from None
+        for key, times in workload.rows(Path(path), COLUMNS, parsed, files.SIZE_MAX):
+            flows.setdefault(key, []).append(times)
+    except workload.WorkloadError as err:
+        raise Ns3Error(f"{path}: {err}") from None
     return flows
 
 

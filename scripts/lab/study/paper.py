@@ -9,7 +9,6 @@ each seed has enough flows. Missing runs are listed, and no figure includes them
 import array
 import bisect
 import itertools
-import json
 import math
 import statistics
 import textwrap
@@ -33,13 +32,15 @@ FLOWS_MIN = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
 COMMIT = 12
 # "Where we lose" omits a slowdown of ours if it exceeds the slowdown of a peer by less than this factor, or by
 # less than the sum of both intervals.
-SAME = 1.02
+SAME = 1.03
 # Largest ratio of a slowdown to that of the variant's base that counts as equal.
 LIKE = 1.1
 # Maximum number of rows in the table "Where we lose".
 LOSSES = 25
 # Flows with more bytes than this are long.
 LONG = 300000
+# End of the label of published values.
+PUBLISHED = " published"
 # Text of a cell without a value; docutils must not interpret it as markup.
 NONE = "–"
 # Slowdown of a flow that did not end, and the text for this slowdown.
@@ -54,7 +55,7 @@ CLASSES = {True: "to hosts", False: "fabric"}
 
 def write_guest(path, kernels):
     """Write the paths of the kernels and modules of a grid."""
-    Path(path).write_text("".join(f"{kernel.tree} {kernel.tools}\n" for kernel in kernels), encoding="utf-8")
+    Path(path).write_text("".join(f"{kernel.tree}\n{kernel.tools}\n" for kernel in kernels), encoding="utf-8")
 
 
 # ---- measurements
@@ -155,16 +156,26 @@ def _return_path(result):
     return back_us
 
 
+def _ideal(fraction):
+    """The row of flows that share this fraction of the links ideally."""
+    return f"ideal, {fraction:.0%}"
+
+
 def read(grid):
-    """Return ({(workload, load, variant): Runs}, the list of failed cells)."""
+    """Return ({(workload, load, variant): Runs}, the list of failed cells). Ideal sharing counts as a variant."""
     found, failed = defaultdict(Runs), []
     for cell in grid.cells():
         try:
-            result = json.loads(Path(cell.results).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            result = results.read(cell.results)
+        except scenarios.ScenarioError:
             failed.append(cell)
             continue
         found[cell.workload, cell.load, cell.variant].add(result)
+        if cell.variant == next(iter(grid.variants)) and all(flow["bytes"] for flow in result["flows"]):
+            for fraction in grid.ideal:
+                flows = zip((flow["bytes"] for flow in result["flows"]), sharing.fair(result, fraction))
+                found[cell.workload, cell.load, _ideal(fraction)].seeds.append(
+                    [array.array("d", column) for column in zip(*sorted(flows))])
     return dict(found), failed
 
 
@@ -222,9 +233,10 @@ def _classes(runs):
     return [pair for pair in pairs if any(run.value(*pair, 50) for run in runs.values())]
 
 
-def _part(grid, found, work, load):
-    """Return {variant: Runs} of one workload and load, in the order of the grid."""
-    return {name: found[work, load, name] for name in grid.variants if (work, load, name) in found}
+def _part(grid, found, work, load, ideal=False):
+    """Return {variant: Runs} of one workload and load, in the order of the grid; ideal: with the rows of ideal sharing."""
+    names = (*grid.variants, *map(_ideal, grid.ideal if ideal else ()))
+    return {name: found[work, load, name] for name in names if (work, load, name) in found}
 
 
 def _label(grid, name, run):
@@ -244,9 +256,11 @@ def slowdown_tables(grid, found):
     lines = title("FCT slowdown by size")
     lines += prose("Slowdown is the completion time of a flow divided by its completion time on the idle network. "
                    "The tables show the 50th, 95th and 99th percentile for each class of sizes. A flow that "
-                   "did not end before measure.deadline counts as slower than all finished flows.")
+                   "did not end before measure.deadline counts as slower than all finished flows."
+                   + (" \"ideal\" is a model without queues: the flows get at once the max-min fair shares of this "
+                      "fraction of the links from and to the hosts." if grid.ideal else ""))
     for work, load in _pairs(grid):
-        runs = _part(grid, found, work, load)
+        runs = _part(grid, found, work, load, True)
         ends = _classes(runs)
         rows = [[_label(grid, name, run), f"p{percent}",
                  *(shown(run.value(*pair, percent)) for pair in (*ends, (0, math.inf)))]
@@ -258,7 +272,7 @@ def slowdown_tables(grid, found):
 
 
 def _pairs(grid):
-    return [(work, load) for work in grid.workloads for load in grid.loads]
+    return list(dict.fromkeys((cell.workload, cell.load) for cell in grid.cells()))
 
 
 # ---- ports
@@ -295,9 +309,9 @@ def port_tables(grid, found):
 
 # ---- comparison with peers
 
-def _apart(ours, theirs):
-    """Whether the first value exceeds the second by more than the factor SAME, and by more than the sum of both intervals."""
-    reach = (ours[1] or 0) + (theirs[1] or 0)
+def _apart(ours, theirs, certain):
+    """Whether the first value exceeds the second by more than the factor SAME; certain: also by more than the sum of both intervals."""
+    reach = (ours[1] or 0) + (theirs[1] or 0) if certain else 0
     return ours[0] > theirs[0] * SAME and ours[0] - theirs[0] > reach
 
 
@@ -306,27 +320,24 @@ def _ratio(ours, theirs):
     return 1 if ours[0] == theirs[0] else ours[0] / theirs[0]
 
 
-def losses(grid, found, name="hpcc"):
+def losses(grid, found, name="hpcc", certain=True):
     """Return ([(ratio, workload, load, class, percentile, ours, peer, theirs), ...], number of comparisons).
-    The list has a row for each slowdown that is worse than that of another congestion control, the largest
-    ratio first. If it is worse than several, peer is the best of them.
+    The list has a row for each slowdown that is worse than that of a peer, the largest ratio first. If it is worse than
+    several, peer is the best of them.
     """
     lost, compared = [], 0
     for work, load in _pairs(grid):
-        runs = _part(grid, found, work, load)
-        if name not in runs:
-            continue
-        mine = grid.variants[name]["cc"]
-        for pair in _classes(runs):
+        runs = _part(grid, found, work, load, True)
+        peers = {peer: run for peer, run in runs.items() if peer in grid.variants and grid.variants[peer]["peer"]}
+        for pair in _classes(runs) if name in runs else ():
             for percent in PERCENTILES:
                 ours = runs[name].value(*pair, percent)
-                theirs = [(run.value(*pair, percent), peer) for peer, run in runs.items()
-                          if grid.variants[peer]["cc"] != mine]
+                theirs = [(run.value(*pair, percent), peer) for peer, run in peers.items()]
                 theirs = [(value, peer) for value, peer in theirs if value]
                 if not ours or not theirs:
                     continue
                 compared += 1
-                better = [(value[0], peer, value) for value, peer in theirs if _apart(ours, value)]
+                better = [(value[0], peer, value) for value, peer in theirs if _apart(ours, value, certain)]
                 if better:
                     _, peer, value = min(better, key=lambda one: one[:2])
                     lost.append((_ratio(ours, value), work, load, pair, percent, ours, peer, value))
@@ -338,24 +349,32 @@ def _times(ratio):
 
 
 def losing_tables(grid, found):
-    """The cases in which hpcc loses, the worst first."""
-    name = next((name for name, values in grid.variants.items() if values["cc"] == "hpcc"), None)
-    if name is None:
+    """The cases in which our first variant loses, the worst first, and their number for all variants."""
+    peers = [name for name, values in grid.variants.items() if values["peer"]]
+    ours = [name for name in grid.variants if name not in peers and losses(grid, found, name)[1]]
+    if not ours:
         return []
-    lost, compared = losses(grid, found, name)
-    if not compared:
-        return []
+    lost, compared = losses(grid, found, ours[0])
     lines = title("Where we lose")
-    lines += prose(f"The table lists classes of sizes and percentiles in which {name} is slower than another "
-                   f"congestion control by more than {SAME - 1:.0%} and by more than the sum of both confidence "
+    lines += prose(f"The table lists classes of sizes and percentiles in which {ours[0]} is slower than a peer "
+                   f"({', '.join(peers)}) by more than {SAME - 1:.0%} and by more than the sum of both confidence "
                    f"intervals. This is the case in {len(lost)} of {compared} comparisons. With few seeds the "
                    "intervals are wide."
                    + (f" The table contains the worst {LOSSES}." if len(lost) > LOSSES else ""))
     rows = [[work, f"{load:.0%}", size_name(*pair), f"p{percent}", shown(ours),
              _label(grid, peer, found[work, load, peer]), shown(theirs), _times(ratio)]
             for ratio, work, load, pair, percent, ours, peer, theirs in lost[:LOSSES]]
-    head = ["workload", "load", "size", "", name, "best peer", "its slowdown", "ratio"]
-    return lines + (table(head, rows) if rows else [])
+    head = ["workload", "load", "size", "", ours[0], "best peer", "its slowdown", "ratio"]
+    lines += table(head, rows) if rows else []
+    if grid.ideal or len(ours) > 1:
+        lines += prose("The next table compares each variant, also a peer, with the best peer in each class and percentile. It "
+                       "counts the values that are slower by more than the given part, also within the intervals.")
+        rows = []
+        for name in (*grid.variants, *map(_ideal, grid.ideal)):
+            lost, compared = losses(grid, found, name, False)
+            rows.append([name, compared, len(lost), sum(row[0] > LIKE for row in lost), _times(lost[0][0]) if lost else NONE])
+        lines += table(["variant", "comparisons", f"{SAME - 1:.0%}", f"{LIKE - 1:.0%}", "largest ratio"], rows)
+    return lines
 
 
 def _relative(name, percent, pairs):
@@ -468,7 +487,9 @@ class Comparison:
         self.cc = {name: values["cc"] for name, values in grid.variants.items()}
         self.failed = _missing(grid, found, work, load)
         cdf = grid.workloads[work]["cdf"]
-        self.theirs = {key[2:]: points for key, points in published.read().items() if key[:2] == (cdf, load)}
+        # A workload with settings of its own, such as incast, is not the published one.
+        self.theirs = {key[2:]: points for key, points in published.read().items()
+                       if key[:2] == (cdf, load) and not grid.workloads[work]["set"]}
         self.sizes = sorted({size for points in self.theirs.values() for size in points})
         self.ends = dict(zip(self.sizes, published.classes(workload.Sizes(cdf)))) if self.theirs else {}
 
@@ -477,7 +498,7 @@ class Comparison:
         found = {}
         for cc, algorithm in published.ALGORITHMS.items():
             points = self.theirs.get((percent, algorithm), {})
-            found[f"{algorithm} published"] = [(points[size], None) if size in points else None
+            found[algorithm + PUBLISHED] = [(points[size], None) if size in points else None
                                                for size in self.sizes]
             for name, run in self.runs.items():
                 if self.cc[name] == cc:
@@ -491,12 +512,22 @@ def comparisons(grid, found, work, load):
     return [one] if one.theirs and one.runs else []
 
 
+def _beside(ours, theirs):
+    """A percentile, and in parentheses its ratio to the published one."""
+    return shown(ours) + (f" ({_times(ours[0] / theirs[0])})" if ours and theirs else "")
+
+
 def comparison_tables(grid, found):
-    """Our values by the published method, for the published sizes."""
+    """Our values by the published method for the published sizes, and their ratios to the published values."""
     blocks = []
     for one in (one for pair in _pairs(grid) for one in comparisons(grid, found, *pair)):
-        rows = [[f"p{percent}", label, *map(shown, values)] for percent in PERCENTILES
-                for label, values in one.values(percent).items()]
+        rows = []
+        for percent in PERCENTILES:
+            for label, values in one.values(percent).items():
+                if label.endswith(PUBLISHED):
+                    theirs = [None] * len(values)
+                rows.append([f"p{percent}", label, *map(_beside, values, theirs)])
+                theirs = values if label.endswith(PUBLISHED) else theirs
         rows += [[name, "", *["failed"] * len(one.sizes)] for name in one.failed
                  if one.cc[name] in published.ALGORITHMS]
         blocks += title(f"Published and ours: {one.work}, {one.load:.0%}", "-")
@@ -505,7 +536,7 @@ def comparison_tables(grid, found):
         return []
     lines = title("Comparison with the published results")
     lines += prose("The plots of the HPCC authors show the slowdown at the deciles of a workload's flow sizes. Their "
-                   "methods and ours differ as follows:")
+                   "methods and ours differ as follows. Numbers in parentheses are ratios of our values to the published ones.")
     return [*lines, *(line for item in METHODS for line in prose(item, "- ")), "", *blocks]
 
 

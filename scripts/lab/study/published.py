@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """FCT slowdown as the HPCC authors published it, and our slowdown, computed by their method.
 
-published/fct_slowdown.csv has values that we read from the plots on the authors' result site, with an
-error of at most 0.5 %. The sizes in that file are the deciles of the flow sizes. In the authors' analysis
-a point covers the 5 % of the flows whose sizes are equal to its size or just below. A flow ends when the
-sender has the last ACK. A slowdown below 1 counts as 1.
+published/WORKLOAD.csv has values that we read from the plots on the authors' result site, with an error of at
+most 0.5 %. The last columns are flow sizes in bytes, the deciles of the workload. In the authors' analysis a point
+covers the 5 % of the flows whose sizes are equal to its size or just below. A flow ends when the sender has the last
+ACK. A slowdown below 1 counts as 1.
 """
 
 import bisect
 import csv
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parent / "published/fct_slowdown.csv"
+FILES = Path(__file__).resolve().parent / "published"
 # Percentage of the flows that a point covers.
 STEP = 5
 DECILES = range(10, 100, 10)
@@ -22,10 +22,11 @@ ALGORITHMS = {"hpcc": "HPCC", "dctcp": "DCTCP"}
 def read():
     """{(workload, load as a fraction, percentile, algorithm): {bytes: slowdown}}"""
     found = {}
-    with FILE.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            key = row["workload"], int(row["load_percent"]) / 100, int(row["percentile"]), row["algorithm"]
-            found.setdefault(key, {})[int(row["bytes"])] = float(row["slowdown"])
+    for path in sorted(FILES.glob("*.csv")):
+        with path.open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                key = path.stem, int(row["load_percent"]) / 100, int(row["percentile"]), row["algorithm"]
+                found[key] = {int(size): float(row[size]) for size in row if size.isdigit() and row[size]}
     return found
 
 

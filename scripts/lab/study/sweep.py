@@ -52,16 +52,11 @@ def message_p99(run):
     return worst if worst != float("inf") else None
 
 
-def worst_jain(run):
-    """The lowest Jain's index of the spans of 1 ms."""
-    return run.result["jain_1ms"] and run.result["jain_1ms"]["min"]
-
-
 METRICS = (
     Metric("Lower utilization of 2 and 16 long flows", "", LONG, bench.utilization, min,
            limit=0.97, low=0.9),
     Metric("Longer queue p99 of 2 and 16 long flows", "KB", LONG, bench.p99, max, 1000),
-    Metric("Worst Jain's index in 1 ms of 2 and 16 long flows", "", LONG, worst_jain, min,
+    Metric("Worst Jain's index in 1 ms of 2 and 16 long flows", "", LONG, bench.jain_1ms, min,
            limit=0.95, low=0.9),
     Metric("Queue p99, 256-to-1", "KB", INCAST, bench.p99, max, 1000),
     Metric("Completion p99, 32 messages into a long flow", "us", MESSAGES, message_p99, max),
@@ -113,9 +108,19 @@ def measured(done, rate):
 
 
 def store(table, kernel):
-    """Store the table for later reports."""
-    STORED.write_text(json.dumps({"kernel": kernel, "defaults": BASE, "figures": table}, indent=1)
-                      + "\n", encoding="utf-8")
+    """Store the table for later reports: one line describes the runs, and one line has the points of each curve."""
+    rows = [{"kernel": kernel, "defaults": BASE}, *({"figure": title, "parameter": name, "points": points}
+                                                    for title, lines in table.items() for name, points in lines.items())]
+    STORED.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+
+
+def stored():
+    """Return the kernel of the stored runs, their defaults, and their table."""
+    about, *rows = json.loads(STORED.read_text(encoding="utf-8"))
+    table = {}
+    for row in rows:
+        table.setdefault(row["figure"], {})[row["parameter"]] = row["points"]
+    return about["kernel"], about["defaults"], table
 
 
 def _label(name):
@@ -136,9 +141,9 @@ def _figure(metric, lines):
 
 def pictures():
     """Charts of the stored results: one for each metric, with a line for each parameter."""
-    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    kernel, _, table = stored()
     return ("<h2>Sweep</h2><p>One parameter at half and at twice its default, and all others at their "
             "defaults (pmax: at a quarter and at half, because the default is the maximum). Measured by "
-            f"bench-ldcp --sweep, {stored['kernel']}, with shorter runs than the table above. A dashed "
+            f"bench-ldcp --sweep, {kernel}, with shorter runs than the table above. A dashed "
             "line is a limit of that table.</p>"
-            + page.panels([_figure(metric, stored["figures"][metric.title]) for metric in METRICS]))
+            + page.panels([_figure(metric, table[metric.title]) for metric in METRICS]))
