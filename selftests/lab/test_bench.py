@@ -4,15 +4,17 @@
 
 import importlib.machinery
 import importlib.util
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import types
 import unittest
+from pathlib import Path
+from unittest import mock
 
 from lab.model import scenario, topology
 from lab.study import bench, sweep
@@ -147,10 +149,14 @@ class Bench(unittest.TestCase):
         mark = (TOP / "qdisc/core/mark.c").read_text(encoding="utf-8")
         for name in sweep.TIMES:
             self.assertEqual(sweep.BASE[name], int(re.search(rf"hpcc_{name}_ns = (\d+);", mark)[1]), name)
-        stored = json.loads(sweep.STORED.read_text(encoding="utf-8"))
-        self.assertEqual(stored["defaults"], sweep.BASE)
-        self.assertEqual(set(stored["figures"]), {metric.title for metric in sweep.METRICS})
+        kernel, defaults, table = sweep.stored()
+        self.assertEqual(defaults, sweep.BASE)
+        self.assertEqual(set(table), {metric.title for metric in sweep.METRICS})
         self.assertEqual(sweep.pictures().count('<div class="chart"'), len(sweep.METRICS))
+        with tempfile.TemporaryDirectory() as directory, \
+                mock.patch.object(sweep, "STORED", Path(directory, "sweep.json")):
+            sweep.store(table, kernel)
+            self.assertEqual(sweep.stored(), (kernel, defaults, table))
 
     def test_sweep_points(self):
         settings = sweep.point("kmin", 2, 10**11)

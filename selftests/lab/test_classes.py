@@ -21,7 +21,8 @@ BANDS = [{"name": "bulk", "priority": 2}, {"name": "gold", "priority": 1, "share
 
 def files(**sections):
     made = build(**sections)
-    return plan.Plan(made, topology.Topology(made)).files
+    planned = plan.Plan(made, topology.Topology(made))
+    return planned.files | {"plan": "".join(planned.lines())}
 
 
 def batch(**sections):
@@ -121,7 +122,7 @@ class Plans(unittest.TestCase):
                      flow=[FLOW, FLOW | {"class": "bulk", "reverse": 5}, FLOW | {"class": "gold"}],
                      workload={"list": [f"{n} 0 1 9" for n in range(3)], "class": ["bulk", "gold"]})["plan"]
         self.assertEqual(re.findall(r"(?m)^(?:flow|rpc) .* (hpcc(?:/\d+)?)(?: \w+)?$", made),
-                         ["hpcc", "hpcc/8", "hpcc/8", "hpcc", "hpcc/8", "hpcc", "hpcc/8", "hpcc/8"])
+                         ["hpcc/8", "hpcc", "hpcc/8", "hpcc/8", "hpcc", "hpcc/8", "hpcc", "hpcc/8"])
         self.assertEqual(re.findall("(?m)^port .*$", made)[0], "port 0 s0 h0 1 2")
 
     def test_links(self):
@@ -165,6 +166,19 @@ class Ideal(unittest.TestCase):
         self.assertEqual(self.slowdowns({"a": 2, "b": 1}, True, *flows), [1.5, 3, 3])
         # The second flow begins after 5 of 10 us of the first, and both then need 10 us for 5 us of data.
         self.assertEqual(self.slowdowns(even, True, (0, 14480, "a"), (5, 7240, "b"), (50, 1448, "a")), [1.5, 2, 1])
+
+    def test_fair(self):
+        """Flows get max-min fair shares of the links from and to hosts."""
+        def slowdowns(fraction, *flows):
+            ports = [{"peer": f"h{i}", "rate_bps": 1538 * 8 * 10**6} for i in range(4)]
+            return [round(one, 3) for one in sharing.fair({
+                "settings": {"ip": 4, "link": {"mtu": 1500, "overhead": 24}}, "ports": ports,
+                "flows": [{"id": i, "from": src, "to": to, "start_us": start, "bytes": size, "alone_us": size / 1448}
+                          for i, (start, size, src, to) in enumerate(flows)]}, fraction)]
+        self.assertEqual(slowdowns(0.5, (0, 14480, "h0", "h1"), (50, 1448, "h0", "h1")), [2, 2])
+        # h0 sends three flows, so the flow from h3 has two thirds of the link to h1.
+        self.assertEqual(slowdowns(1, *[(0, 14480, "h0", to) for to in ("h1", "h2", "h2")], (0, 14480, "h3", "h1")), [3, 3, 3, 1.5])
+        self.assertEqual(slowdowns(1, (5, 7240, "h0", "h1"), (0, 14480, "h2", "h1")), [2, 1.5])
 
     def test_no_model(self):
         self.assertIsNone(self.slowdowns({"a": 1}, True, (0, 1448, "a")))

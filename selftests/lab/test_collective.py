@@ -50,7 +50,7 @@ class Model(unittest.TestCase):
                               ("all-to-all", "h0 h1 2000001 1 1 hpcc", "h1 h0 2000001 1 1 hpcc"),
                               ("parameter-server", "h1 h0 4000001 1 1 hpcc", "h0 h1 4000001 1 0 hpcc 0")):
             scene = made(kind=kind, ranks="h0..h1", bytes=4000001, start="3us")
-            lines = plan.Plan(scene, topology.Topology(scene)).files["plan"].splitlines()
+            lines = "".join(plan.Plan(scene, topology.Topology(scene)).lines()).splitlines()
             self.assertEqual([line[5:] for line in lines if line.startswith("edge ")], wanted)
             self.assertIn("collective 0 3000 2", lines)
             again = scenario.build(json.loads(json.dumps(scene.settings())), "test")

@@ -87,6 +87,9 @@ class New(unittest.TestCase):
                 self.assertEqual(Path(directory, name).read_text(encoding="utf-8"), "mine")
             os.symlink("nowhere", f"{directory}/link.toml")
             unittests.ran(self, LAB, "new", "link", cwd=directory, status=2)
+            # A full disk leaves no part of a file.
+            unittests.ran(self, "prlimit", "--fsize=100", LAB, "new", "full", cwd=directory, status=2)
+            self.assertFalse(Path(directory, "full.toml").exists())
             self.assertIn("No such file", unittests.ran(self, LAB, "new", "no/x", cwd=directory, status=2).stderr)
 
     def test_examples_in_comments(self):

@@ -44,7 +44,7 @@ class Table(unittests.Case):
                 self.assertEqual((figure.most is None) + (figure.least is None), 1, one.title)
         sections = {clause for one in bcp133.TESTS for clause in re.findall(r"[5-7]\.[\d.]*\d", one.clause)}
         self.assertLessEqual({"5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2.1", "5.2.2", "5.2.3", "6.1", "6.2", "6.3", "6.4",
-                              "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.7.1", "7.8", "7.9"}, sections)
+                              "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "7.9", "7.10", "7.11"}, sections)
 
     def test_scenarios(self):
         for one in bcp133.TESTS:
@@ -81,6 +81,11 @@ class Verdicts(unittests.Case):
         self.assertEqual(evaluate.verdict(one, run), "pass")
         self.assertEqual(evaluate.verdict(one, run_of([[60] * 50, [20] * 50], hist=5001)), "fail")
         self.assertEqual(evaluate.verdict(one, bench.Refused("why")), "not run")
+        ends = {"flows": [{"bytes": 125000, "start_us": start, "fct_us": 10000.0} for start in (0, 10000)]}
+        run.result |= ends
+        self.assertEqual(bcp133.goodput(run), 1)
+        run.result["rpcs"] = [{"latency_us": None}]
+        self.assertIsNone(bcp133.rpc_p95(run))
         never = bcp133.test("x", "6.1", "", {}, bcp133.most(bcp133.CONVERGENCE, 9))
         self.assertEqual(evaluate.verdict(never, run_of([[90] * 50, [0] * 50])), "fail")
 
@@ -111,14 +116,14 @@ class Command(unittests.SharedCase):
             files.append([Path(self.directory, out, name).read_bytes() for name in evaluate.OUTPUTS])
         self.assertEqual(*files)
         data = json.loads(files[0][0])
-        self.assertRegex(done.stdout, r"cubic: \d pass, \d fail, 2 not run\nhpcc: ")
+        self.assertRegex(done.stdout, r"cubic: 1 pass, 1 fail \(sub-packet\), 2 not run\nhpcc: 1 pass, ")
         self.assertEqual({one["cubic"]["verdict"] for one in data["tests"].values()}, {"pass", "fail", "not run"})
         self.assertRegex("\n".join(data["notes"]), 'dualpi2 not run: qdisc.queue = "dualpi2": .*Linux 6')
         for word in "goodput", "queueing delay p95", "loss", "Jain", "convergence time":
             self.assertIn(word, data["tests"]["sub-packet"]["hpcc"])
         page = Path(self.directory, "page.rst")
         unittests.ran(self, TOP / "scripts/bench-rst", Path(self.directory, "one/evaluate.json"), page)
-        self.assertRegex(page.read_text(encoding="utf-8"), r"\nsub-packet +7.3, BBR A.14 +goodput >= 0.800 ")
+        self.assertRegex(page.read_text(encoding="utf-8"), r"\nsub-packet +7.4, BBR A.14 +goodput >= 0.800 ")
 
 
 if __name__ == "__main__":

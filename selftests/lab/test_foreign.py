@@ -37,7 +37,7 @@ class Names(unittest.TestCase):
             self.refused(["cc.parameters", "is a key of [cc], or"], cc={"parameters": value})
         with self.assertRaisesRegex(scenario.ScenarioError, "cc.parameters: .*--kernel host"):
             runner.Host.check(build(cc={"name": "vegas", "parameters": {"alpha": 1}}))
-        for kind in "", "Cake", "cake\nqdisc", 3:
+        for kind in "", "Cake", "cake\nqdisc", 3, "pfifo \\", 'pfifo "', "pfifo '", "pfifo # x":
             self.refused(["qdisc.kind", "cake bandwidth"], qdisc={"kind": kind})
         for more in {"queue": "fq"}, {"marking": "ldcp"}:
             self.refused(["qdisc."], qdisc={"kind": "cake"} | more)
@@ -162,13 +162,19 @@ class Guest(unittests.SharedCase):
         self.change("tcp_mycubic.c", ('"example"', '"cubic"'))
         self.change("tcp_myvegas.c", ('"example"', '"vegas"'))
         self.change("tcp_ours.c", ('"example"', '"hpcc"'))
+        # Not UTF-8: the source, and what it prints.
+        self.change("tcp_latin.c")
+        with open(self.directory / "tcp_latin.c", "ab") as file:
+            file.write(b'#error "\xe4\xf6"\n')
+        self.change("tcp_rude.c", ('"example"', '"rude"'), ("e->base_rtt_us = U32_MAX;", 'panic("\\xff");'))
         self.change("tcp_none.c", ("return tcp_register_congestion_control(&example)", "return 0"))
         self.change("tcp_twin.c")
-        names = ("typo", "crash", "early", "mute", "mycubic", "myvegas", "ours", "none", "twin")
+        names = ("typo", "crash", "early", "mute", "mycubic", "myvegas", "ours", "none", "twin", "latin", "rude")
         done = self.lab("e", "--cc", ",".join([str(EXAMPLE), *(f"./tcp_{name}.c" for name in names)]),
                         "--set", "flow.bytes=10MB", "--set", "measure.deadline=5s", status=1)
         self.assertEqual(list(self.runs("e")), ["example"])
         for wanted in ("./tcp_typo.c: does not compile for Linux ", "./tcp_typo.c:56:", "has no tso_segments of struct",
+                       "error: #error", "the run with rude failed",
                        "the run with crash failed", "Kernel panic", "./tcp_early.c: a guest does not load it",
                        "run with mute failed: mute hardly sends until measure.deadline, 5 s", '"hpcc", as that of this',
                        "./tcp_mycubic.c: the kernel has a congestion control of this name",
@@ -180,6 +186,14 @@ class Guest(unittests.SharedCase):
         self.assertNotIn("\nmute ", done.stdout)
         unittests.ran(self, LAB, "run", "small.toml", "--cc", "./tcp_typo.c", "--out", "f", status=1, cwd=self.directory)
         self.assertFalse(Path(self.directory, "f/results.json").exists())
+
+    def test_macros_before_includes(self):
+        """Headers see the macros that a source defines."""
+        self.change("tcp_debug.c", ("#include <linux/module.h>", "#define DEBUG\n#include <linux/module.h>"),
+                    ("return tcp_reg", 'pr_debug("only with DEBUG\\n");\n\treturn tcp_reg'))
+        tree = unittests.ran(self, TOP / "scripts/uml/build.sh", "--lab").stdout.strip()
+        built = unittests.ran(self, TOP / "scripts/uml/modules.sh", tree, self.directory / "tcp_debug.c").stdout.strip()
+        self.assertTrue(b"only with DEBUG" in Path(built, "tcp_debug.ko").read_bytes())
 
     def test_what_the_kernel_does_not_have(self):
         self.write("mine.bpf.o", "")
@@ -201,7 +215,10 @@ class Guest(unittests.SharedCase):
             self.assertGreater(port["queue_bytes"]["max"], 10000)
             self.assertEqual(port["drops"] > 0, kind.startswith("bfifo"), kind)
             self.assertIsNone(port["marks"])
-        self.assertIn("cacke", self.lab("h", "--set", "qdisc.kind=cake cacke", command="run", status=1).stderr)
+        for kind, why in ("cake cacke", 'What is "cacke"'), ("red limit 10", "RED: Required parameter .limit, avpkt. is missing"), \
+                ("sfb max 10 target 20 increment 2 decrement 1", ".*"):
+            self.assertRegex(self.lab("h", "--set", f"qdisc.kind={kind}", command="run", status=2).stderr,
+                             f'(?m)^hpcc-lab: qdisc.kind = "{kind}": tc: {why}.*\n$')
 
 
 if __name__ == "__main__":

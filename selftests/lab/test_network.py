@@ -24,7 +24,8 @@ def tree(**sections):
 
 def files(**sections):
     made = build(**sections)
-    return plan.Plan(made, topology.Topology(made)).files
+    made = plan.Plan(made, topology.Topology(made))
+    return made.files | {"plan": "".join(made.lines())}
 
 
 class Shapes(unittest.TestCase):

@@ -92,6 +92,17 @@ class Grid(unittest.TestCase):
             "own 30%, hpcc, seed 1", "own 30%, dctcp-20KB, seed 1", "rare 30%, hpcc, seed 1",
             "own 30%, hpcc, seed 2", "own 30%, dctcp-20KB, seed 2", "rare 30%, hpcc, seed 2"])
 
+    def test_extends(self):
+        """A grid that names another one replaces its keys. A workload has its own duration and loads."""
+        with open_grid(GRID.replace("[0.3]", '[0.3, 0.5]\nduration = "1us"').replace('"500ns"', '"500ns"\nloads = [0.5]')
+                       .replace('duration = "100us"', "")):
+            Path("more.toml").write_text('extends = "tiny.toml"\nseeds = 1\nduration = "100us"\n', encoding="utf-8")
+            found = grid.load("more.toml")
+        self.assertEqual([str(cell) for cell in found.cells()], [
+            "own 30%, hpcc, seed 1", "own 30%, dctcp-20KB, seed 1", "own 50%, hpcc, seed 1", "own 50%, dctcp-20KB, seed 1",
+            "rare 50%, hpcc, seed 1"])
+        self.assertEqual([work["duration"] for work in found.workloads.values()], [100000, 500])
+
     def test_command(self):
         with files() as directory:
             found = grid.load(directory / "tiny.toml")
@@ -105,9 +116,12 @@ class Grid(unittest.TestCase):
         with open_grid() as found:
             found.settings = ["rpc.cc=mine/b.c"]
             Path("mine/dir/.git").mkdir(parents=True)
+            Path("shared").mkdir()
+            Path("mine/dir/linked").symlink_to("../../shared")
+            Path("mine/dir/self").symlink_to(".")
             Path("small.toml").write_text(SMALL + '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\ncc = "mine/dir"\n'
                                           '[[rpc]]\nfrom = "h0"\nto = "h1"\nrequest = 1\nresponse = 1\n', encoding="utf-8")
-            for name, changes in (("a.c", True), ("b.c", False), ("../b.c", True), (".git/x", False), ("x.ko", False),
+            for name, changes in (("a.c", True), ("b.c", False), ("../b.c", True), ("linked/l.h", True), (".git/x", False), ("x.ko", False),
                                   ("x.mod.c", False), ("Module.symvers", False), ("h.h", True)):
                 before = grid.sources(found)
                 Path("mine/dir", name).write_text("x", encoding="ascii")
@@ -115,6 +129,10 @@ class Grid(unittest.TestCase):
             before = grid.sources(found)
             Path("mine/dir/h.h").rename("mine/dir/i.h")
             self.assertNotEqual(grid.sources(found), before)
+            for name in "small.toml", "own.csv":
+                before = grid.sources(found)
+                Path(name).write_text(Path(name).read_text(encoding="utf-8") + "\n", encoding="utf-8")
+                self.assertNotEqual(grid.sources(found), before, name)
 
     def test_common(self):
         text = GRID.replace("seeds = 2", 'seeds = 1\nset = ["qdisc.pmax=0.5"]\nkernel = "6.1"')
@@ -140,9 +158,14 @@ class Grid(unittest.TestCase):
                 ('"qdisc.kmin=20KB"', '"kmin"', "variant.1.set = .*: has to be a list of"),
                 ('cdf = "own.csv"', 'cdf = "none.csv"', "workload.cdf = .*none.csv.*: No such file"),
                 ('duration = "100us"', "", "workload.0.duration: missing"),
+                ('duration = "500ns"', 'duration = "500ns"\nloads = [0.5]', "workload rare: loads: 0.5 is not in the grid"),
+                ("seeds = 2", "extends = 1", "extends = 1: has to be a file's name"),
+                ("seeds = 2", 'extends = "none.toml"', "none.toml: No such file"),
+                ("seeds = 2", "ideal = [2]", "ideal = .*: has to be a list of fractions from more than 0 to 1"),
+                ('cc = "hpcc"', 'cc = "hpcc"\npeer = 1', "variant.0.peer = 1: has to be"),
                 ("seeds = 2", "kernel = 6.1", "kernel = 6.1: has to be a version"),
                 ("seeds = 2", "memory = 1", "memory = 1: has to be a size from 100MB"),
-                ("seeds = 2", "sets = 2", "sets: unknown key; allowed: scenario, .*[[]{2}variant"),
+                ("seeds = 2", "sets = 2", "sets: unknown key; allowed: extends, scenario, .*[[]{2}variant"),
                 ('workloads = ["own"]', 'base = "queue"', "dctcp-20KB: base = 'queue': is not in .* hpcc, dctcp-20KB"),
                 ('workloads = ["own"]', "base = 1", "variant.1.base = 1: has to be a name"),
                 ("seeds = 2", "seeds =", "Invalid value")):
@@ -271,6 +294,20 @@ class Results(unittest.TestCase):
         self.assertEqual([line.split()[2:] for line in part.split("\n") if line.startswith("hpcc ")],
                          [["1.25"] * 2, ["1.20"] * 2, ["1.20"] * 2])
 
+    def test_ideal(self):
+        """Variants, peers and ideal sharing are compared with the best peer: here that is a variant of hpcc, 0.5 faster."""
+        one, two = result(2), result(1.5)
+        one["flows"] = [flow | {"id": i, "start_us": 99 * i, "alone_us": 1} for i, flow in enumerate(one["flows"])]
+        one["settings"] |= {"ip": 4, "link": one["settings"]["link"] | {"mtu": 1500, "overhead": 24}}
+        one["ports"] = [one["ports"][0] | {"rate_bps": 10**10, "peer": peer} for peer in ("h0", "h1")]
+        with open_grid(GRID.replace("seeds = 2", "seeds = 1\nideal = [0.5]").replace('"dctcp"', '"hpcc"\npeer = true')) as found:
+            cells = {(cell.workload, cell.variant): cell for cell in found.cells()}
+            text, _ = written(found, {cells["own", "hpcc"]: one, cells["own", "dctcp-20KB"]: two})
+        rows = [line.split() for line in text.split("\n")]
+        self.assertIn(["hpcc", "3", "3", "3", "1.25"], rows)
+        self.assertIn(["dctcp-20KB", "3", "0", "0", "–"], rows)
+        self.assertIn(["ideal,", "50%", "p50", "1.85", "1.85"], rows)
+
     def test_published_values_beside_ours(self):
         with open_grid(GRID.replace('cdf = "own.csv"', 'cdf = "websearch"', 1).replace('"100us"', '"1ms"')
                        .replace("seeds = 2", "seeds = 1")) as found:
@@ -284,7 +321,7 @@ class Results(unittest.TestCase):
         # with an odd index have 1 MB and a median of 2.495. Alone in the network each flow takes 10 us; its
         # ACK takes two times 1 us, plus the time of 118 bytes at 10 Gb/s.
         line = next(line for line in text.split("\n") if re.match("p50 +hpcc ", line))
-        self.assertEqual(line.split()[2:], ["–", "2.23", "–", "–", "–", "–", "2.23", "–", "–"])
+        self.assertEqual(line.split()[2:], ["–", "2.23", "(2.01)", "–", "–", "–", "–", "2.23", "(1.13)", "–", "–"])
         self.assertRegex(text, "p99 +HPCC published +1.68 +1.87 .* 6.37\n")
         self.assertEqual(names, {f"own-30{more}.{kind}" for more in ("", "-published") for kind in ("svg", "pdf")})
 
@@ -382,6 +419,21 @@ class Workflow(unittest.TestCase):
             return subprocess.Popen([PAPER, "tiny.toml", "--out", "o", "--jobs", "2"], cwd=directory,
                                     stdout=output, stderr=output, start_new_session=True)
 
+    def test_waits(self):
+        """A run waits for the end of an earlier instance of itself."""
+        with files(GRID[:GRID.rindex("[[variant]]")].replace("[0.3]\nseeds = 2", "[0.3]\nseeds = 1")) as directory:
+            path, results = (directory / f"o/runs/own/0.3/hpcc/1/{name}" for name in ("log.lock", "results.json"))
+            path.parent.mkdir(parents=True)
+            with open(path, "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                process = self.start(directory)
+                while "Finished job 3" not in (directory / "output").read_text(encoding="utf-8"):
+                    time.sleep(0.1)
+                time.sleep(1)
+                self.assertFalse(results.exists())
+            self.assertEqual(process.wait(), 0, (directory / "output").read_text(encoding="utf-8"))
+            self.assertTrue(results.exists())
+
     def test_killed_and_resumed(self):
         with files(GRID[:GRID.rindex("[[variant]]")]) as directory:
             first = self.start(directory)
@@ -401,7 +453,7 @@ class Workflow(unittest.TestCase):
         self.assertEqual(len(after), 3)
         kept = [path for path, when in before.items() if after[path] == when]
         self.assertTrue(1 <= len(kept) < 3, (before, after))
-        self.assertRegex(printed, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them have finished")
+        self.assertRegex(printed, "(?s)tiny: 4 runs, 0 of them .*tiny: 4 runs, [12] of them have finished")
         self.assertRegex(printed, "hpcc-paper: failed: rare 30%, hpcc, seed 2: .*workload: 0 flows")
         self.assertRegex(text, r"rare +30% +hpcc +2 +``.*workload: 0 flows")
         self.assertIn("4, of which 1 failed", text)

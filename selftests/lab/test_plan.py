@@ -53,7 +53,7 @@ class Plan(unittest.TestCase):
         """Receivers of ldcp flows have a route with quickack to each sender, and acknowledge each packet."""
         flows = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"}, {"from": "h1", "to": "h2", "bytes": 1}]
         made = self.made(flow=flows, topology={"hosts": 3}, cc={"alpha": 0.25, "eta": 0.9})
-        text = made.files["plan"]
+        text = "".join(made.lines())
         self.assertRegex(text, r"(?m)^flow 0 .* ldcp before$")
         self.assertRegex(text, r"(?m)^flow 1 .* hpcc before$")
         self.assertIn("sysctl h2 net/ldcp/alpha_permille 250\n", made.files["network"])
@@ -146,7 +146,7 @@ class Plan(unittest.TestCase):
             {"from": "h0..h298", "to": "h299", "bytes": "endless"}], measure={"until": "1ms"})
         self.assertIn("address h299 eth0 10.0.1.44/16\n", made.files["network"])
         self.assertIn("neigh h299 eth0 10.0.1.0 02:00:00:00:00:ff\n", made.files["network"])
-        self.assertRegex(made.files["plan"], r"(?m)^flow 298 h298 h299 0 0 hpcc before$")
+        self.assertRegex("".join(made.lines()), r"(?m)^flow 298 h298 h299 0 0 hpcc before$")
 
     def test_impairments(self):
         made = self.made(impair={"data_loss": "1%", "ack_loss": "2%"})

@@ -272,7 +272,7 @@ class Csv(unittests.Case):
 
     def test_workload_reads_it(self):
         tables.write(self.directory, [result(flows=hundred(1))], {})
-        rows = workload.read_flows("flows.csv", self.directory, 4)
+        rows = list(workload.read_flows("flows.csv", self.directory, 4, 0))
         self.assertEqual([list(row) for row in rows[:2]], [[1, 1, 3, 1000], [2, 2, 3, 1000]])
 
 

@@ -3,13 +3,15 @@
 """hpcc-lab and compare-ns3: results.json, the comparison with ns-3, and reports."""
 
 import json
+import lzma
 import math
 import re
 import unittest
+import unittest.mock
 
 from lab.model import scenario, topology
 from lab.setup import plan
-from lab.run import results, runner
+from lab.run import flows, results, runner
 from lab.show import report
 from lab.study import ns3
 from lib import unittests
@@ -17,7 +19,7 @@ from lib.scenarios import build
 from lib.unittests import TOP
 
 
-class Results(unittest.TestCase):
+class Results(unittests.Case):
     def test_buckets(self):
         self.assertEqual([results.bucket_low(b) for b in (0, 1, 7, 8, 15, 16, 17, 24)],
                          [0, 64, 448, 512, 960, 1024, 1152, 2048])
@@ -34,8 +36,6 @@ class Results(unittest.TestCase):
                 "drops_knonect": 2, "marks": 7, "marks_kmax": 5, "queue_max": 1000, "resyncs": 0,
                 "kmin": 10, "kmax": 20, "knonect": 30, "pmax_ppm": 250000}
         records = [{"kind": "kernel", "backlog_drops": 9},
-                   {"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
-                    "retrans": 3, "min_rtt_us": 5},
                    {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3},
                     "hpcc": {"agreed": 2, "fallbacks": 1}},
                    {"kind": "host", "name": "h1", "timeouts": 1, "ldcp": {"marked": 4}}]
@@ -45,12 +45,46 @@ class Results(unittest.TestCase):
                                          ("end", 4000, 20000, {"0": 15, "3": 2})):
                 records.append(port | {"when": when, "t_ns": t_ns, "id": number, "tx_bytes": tx, "hist": hist})
         records += [{"kind": "sample", "t_ns": t, "values": [t, t, t]} for t in (0, 1000, 2000)]
-        return "\n".join(json.dumps(r) for r in records)
+        return ["flow 0 4000 1000000 3 0 0\n", *map(json.dumps, records)]
 
-    def result(self, **kwargs):
-        made = build()
+    def result(self, made=None, more=(), **kwargs):
+        made = made or build()
         net = topology.Topology(made)
-        return results.build(made, net, results.Records(self.lines(**kwargs)), "uml 6.1", 1)
+        return results.build(made, net, results.Records([*self.lines(**kwargs), *more], made), "uml 6.1", 1)
+
+    def test_missing(self):
+        """A flow without a line is an error, and does not count as 0."""
+        for lines in self.lines()[1:], ["flow 1 4000 1 0 0 0\n"], ["flow 0 x 1 0 0 0\n"]:
+            with self.assertRaises((ValueError, IndexError)):
+                results.Records(lines, build())
+
+    def test_file_of_flows(self):
+        """Many flows are in a file of their own: all readers get the same flows, and rerun the same scenario."""
+        made = build(topology={"kind": "star", "hosts": 3}, workload={"list": ["9 0 1 500", "5 2 0 7000"], "connect": "start"})
+        more = ["flow 1 -1 20 1 0 0\n", "flow 2 4005 7000 0 0 0\n"]
+        small = self.result(made, more)
+        with unittest.mock.patch.object(flows, "LISTED", 2):
+            large = self.result(made, more)
+            large["flows"].write(self.directory / flows.NAME, large)
+        path = self.directory / "results.json"
+        path.write_text(results.text(large), encoding="utf-8")
+        read = results.read(path)
+        self.assertEqual((list(read["flows"]), len(read["flows"])), (small["flows"], 3))
+        self.assertEqual(results.summary(read), results.summary(small))
+        self.assertEqual(results.text(read), results.text(large))
+        again = scenario.build(read["settings"], "again", 7, self.directory)
+        self.assertEqual(list(again.flows), list(made.flows))
+        self.assertEqual([flow.id for flow in again.flows.by_start()], [2, 1])
+        # An endless flow of [[flow]] has no size.
+        text = lzma.decompress((self.directory / flows.NAME).read_bytes()).decode().replace(",1000000,", ",,", 1)
+        (self.directory / flows.NAME).write_bytes(lzma.compress(text.encode()))
+        self.assertEqual(list(scenario.build(read["settings"], "again", 7, self.directory).flows), list(made.flows))
+        path.write_text(results.text(large).replace('"count": 3', '"count": 4'), encoding="utf-8")
+        with self.assertRaisesRegex(scenario.ScenarioError, "has 3 flows, and results.json says 4"):
+            results.summary(results.read(path))
+        (self.directory / flows.NAME).unlink()
+        with self.assertRaisesRegex(scenario.ScenarioError, "flows.csv.xz: No such file"):
+            results.summary(results.read(path))
 
     def test_schema(self):
         got = self.result()
@@ -90,10 +124,9 @@ class Results(unittest.TestCase):
             self.assertEqual(results.jain(rates), index)
 
     @staticmethod
-    def records(done, samples):
-        """The fairness of flows that ended at done (None: unfinished), with samples {us: values}."""
-        records = results.Records("")
-        records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0} for i, ns in enumerate(done)}
+    def records(made, done, samples):
+        """The fairness of flows that ended at done (-1: unfinished), with samples {us: values}."""
+        records = results.Records([f"flow {i} {ns} 0 0 1000 7000\n" for i, ns in enumerate(done)], made)
         records.samples = [{"t_ns": us * 1000, "values": values} for us, values in samples.items()]
         return records
 
@@ -103,7 +136,7 @@ class Results(unittest.TestCase):
             {"from": "h1", "to": "h3", "bytes": "endless"},
             {"from": "h2", "to": "h3", "bytes": 100, "start": "1.5ms"}])
         # One port of series in front; flow 2 ends after 3.5 ms.
-        records = self.records([None, None, 3500000], {
+        records = self.records(made, [-1, -1, 3500000], {
             0: [0, 0, 0, 0, 0], 500: [9, 9, 5, 1, 0], 1000: [9, 9, 10, 10, 0], 1500: [9, 9, 30, 11, 0],
             2000: [9, 9, 20, 40, 9], 3000: [9, 9, 30, 50, 39], 4000: [9, 9, 30, 60, 100]})
         # 10:10, then 10:30 = 0.8, then 10:10:30 = 25/33, then 0:10 without flow 2
@@ -113,20 +146,18 @@ class Results(unittest.TestCase):
         self.assertEqual(results.fairness(made, records, 900000, 2999999), {"min": 0.8, "mean": 0.8, "spans": 1})
         self.assertIsNone(results.fairness(made, records, 3500000, 4000000))
         # Samples 2 ms apart are too coarse for spans of 1 ms.
-        coarse = self.records([None, None, None], {0: [0, 0, 0], 2000: [1, 2, 0]})
+        coarse = self.records(made, [-1, -1, -1], {0: [0, 0, 0], 2000: [1, 2, 0]})
         self.assertIsNone(results.fairness(made, coarse, 0, 4000000))
 
     def test_endless_goodput(self):
         made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}], measure={"until": "3ms"})
-        records = self.records([None], {})
-        records.flows[0]["window"] = [1000, 7000]
-        got = results._flow(made.flows[0], topology.Topology(made), records, 500000, 2500000)
+        got, = flows.Measured(made, topology.Topology(made), self.records(made, [-1], {}), (500000, 2500000))
         self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]), (None, None, 24 * 10**6))
 
     def test_series(self):
         made = build()
         net = topology.Topology(made)
-        got = results.series(made, net, plan.Plan(made, net), results.Records(self.lines()))
+        got = results.series(made, net, plan.Plan(made, net), results.Records(self.lines(), made))
         self.assertEqual(got["flows"][0]["rate_bps"], [0.0, 8 * 10**9, 8 * 10**9])
         self.assertEqual((got["ports"][0]["node"], got["ports"][0]["peer"]), ("s0", "h1"))
 
@@ -210,7 +241,7 @@ class Ns3(unittests.Case):
             self.list.write_text(text.replace("4000,4000", times), encoding="utf-8")
             done = self.compare(json.dumps(self.run_), 2)
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
-            self.assertIn("whole numbers", done.stderr)
+            self.assertRegex(done.stderr, "line 2: .*(numbers in the columns|times have to be from 1 to)")
         self.list.write_text(text, encoding="utf-8")
         for key, value in (("start_us", math.inf), ("start_us", 10**400), ("fct_us", 10**400),
                            ("bytes", 10**400), ("slowdown", "x")):
@@ -229,7 +260,7 @@ class Ns3(unittests.Case):
 class Report(unittest.TestCase):
     def run_of(self):
         made = build(cc={"name": "dctcp"})
-        net, records = topology.Topology(made), results.Records(Results.lines())
+        net, records = topology.Topology(made), results.Records(Results.lines(), made)
         planned = plan.Plan(made, net)
         result = results.build(made, net, records, "uml 6.1 <b>", 1)
         return runner.Run(made, net, planned, result, results.series(made, net, planned, records),
@@ -247,6 +278,9 @@ class Report(unittest.TestCase):
         marking = self.run_of()
         marking.scenario.qdisc["marking"] = "ldcp"
         self.assertNotIn("do not mark ECN", report.text([marking]))
+        for w_ai, n_flows in ((None, 2), (("bytes", 9), 100), (("bytes", 9), 2)):
+            marking.scenario.cc |= {"w_ai": w_ai, "n_flows": n_flows}
+            self.assertEqual("n_flows has no effect" in report.text([marking]), bool(w_ai) and n_flows == 2)
 
     def test_notes(self):
         runs = [self.run_of(), self.run_of()]

@@ -100,9 +100,9 @@ class Scenario(unittest.TestCase):
                          "think": -1, "start": "x", "cc": "a b", "class": 1},
                  "collective": {"kind": "x", "ranks": ["h0", "x"], "bytes": 0, "steps": 0, "start": "x", "cc": "a b"},
                  "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
-                 "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
+                 "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "skip": -1, "from": "x",
                               "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0, "class": []},
-                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x", "ports": ["", 1], "pcap": []},
+                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x", "ports": ["", 1], "pcap": [], "qlog": []},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1, "reorder_delay": "x"},
                  "event": {"at": "-1us", "link": "s0", "down": False, "up": 1, "rate": "x"},
                  "": {"ip": 5, "verify": 1}}
@@ -214,6 +214,7 @@ class Scenario(unittest.TestCase):
             made = build(**sections)
             again = scenario.build(json.loads(json.dumps(made.settings())), "test", 5)
             self.assertEqual(again, made)
+        self.assertEqual(build(cc={"w_ai": 0}), build())
 
     def test_spread(self):
         """The seed determines the starts, independent of the congestion control."""
@@ -459,7 +460,7 @@ class Workload(unittests.Case):
         self.refused(["workload.load", "less than 1"], self.DRAWN | {"load": "100%"})
         self.refused(["either flows"], self.DRAWN | {"flows": "x"})
         self.refused(["nothere", "No such file", "fb_hadoop, websearch"], self.DRAWN | {"cdf": "nothere"})
-        self.refused(["more than 100000 flows"], self.DRAWN | {"duration": "200ms"})
+        self.refused(["more than 250000 flows", '3000000 with connect = "start" or "pool"'], self.DRAWN | {"duration": "400ms"})
         self.refused(["0 flows"], self.DRAWN | {"duration": "1ns"})
         head = "bytes,cdf_percent\n"
         for text, why in (("", "columns"), (head, "empty"), ("bytes\n1\n", "columns"), (head + "5,50\n4,100\n", "rise"),
@@ -469,12 +470,18 @@ class Workload(unittests.Case):
                           (head + "1,50\n2,inf\n", "numbers"), (head + "0,100\n5,100\n", "1 byte"),
                           (head + "9" * 400 + ",100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
-        for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
-                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"), (f"{10**14 + 1},0,1,1", "at most")):
-            self.refused(["wrong.csv", why, row], {"flows": self.write(
-                "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
+        wrong = [("0,0,16,1", "to is 16, but has to be from 0 to 15"), ("0,1,1,1", "from and to are both 1"),
+                 ("-1,0,1,1", "start_ns is -1"), ("0,0,1,0", "bytes is 0, but has to be from 1"), ("0,0,1,", "numbers"),
+                 (f"0,0,1,{10**15 + 1}", f"to {10**15}"), (f"{10**14 + 1},0,1,1", "start_ns is"), ("0,0", "numbers")]
+        for row, why in wrong:
+            self.refused(["wrong.csv", "line 3: ", why], {"flows": self.write(
+                "wrong.csv", f"start_ns,from,to,bytes\n0,0,1,1\n{row}\n")})
+        # The first ten, with their lines, and no more.
+        name = self.write("wrong.csv", "start_ns,from,to,bytes\n" + "0,0,1,1\n".join(f"{row}\n" for row, _ in 2 * wrong))
+        self.refused([f"line {2 + 2 * i}: " for i in range(10)] + ["line 20: from and to are both 1; there may be more"],
+                     {"flows": name})
         Path(self.directory, "wrong.xz").write_bytes(b"not compressed")
-        self.refused(["wrong.xz", "numbers"], {"flows": "wrong.xz"})
+        self.refused(["wrong.xz", "no complete .xz file"], {"flows": "wrong.xz"})
 
 
 if __name__ == "__main__":

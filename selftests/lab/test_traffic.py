@@ -3,11 +3,13 @@
 """Traffic of a scenario: workloads, RPCs, both directions of a connection, programs, captures."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
-import tempfile
+import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from lab.model import scenario, topology, workload
@@ -25,7 +27,7 @@ def made(seed=1, **data):
 
 
 def plan_of(scene):
-    return plan.Plan(scene, topology.Topology(scene)).files["plan"]
+    return "".join(plan.Plan(scene, topology.Topology(scene)).lines())
 
 
 def again(scene, seed=1):
@@ -67,6 +69,9 @@ class Refused(unittest.TestCase):
         incast = {"from": 3, "bytes": "500KB", "load": "2%"}
         self.refused("workload.pool", "pool", workload=drawn | {"connect": "pool"})
         self.refused("workload.pool", "must be given if", workload=drawn | {"pool": 1})
+        with unittest.mock.patch.object(scenario, "FLOWS_BEFORE_MAX", 2):
+            self.refused("workload.pool = 3: 3 connections", "at most 2 are", workload={
+                "list": ["0 0 1 1"] * 4, "connect": "pool", "pool": 3})
         self.refused("workload.incast.from", "too few other hosts", workload=drawn | {"incast": incast | {"from": 4}})
         self.refused("workload.incast.load", "less than 1",
                      workload=drawn | {"incast": incast | {"load": "50%"}})
@@ -75,8 +80,8 @@ class Refused(unittest.TestCase):
         self.refused("workload.from", "no h4", workload=drawn | {"from": "h4"})
         self.refused("same host", workload=drawn | {"from": "h1", "to": "h1"})
         self.refused("either flows", workload=drawn | {"list": ["0 0 1 1"]})
-        self.refused("workload.list", "four numbers", workload={"list": ["0 0 1"]})
-        self.refused("workload.list", "to another", workload={"list": ["0 1 1 5"]})
+        self.refused("workload.list", "text 1: ", "four numbers", workload={"list": ["0 0 1 5", "0 0 1"]})
+        self.refused("workload.list", "both 1", workload={"list": ["0 1 1 5"]})
 
 
 class Workload(unittest.TestCase):
@@ -128,6 +133,9 @@ class Workload(unittest.TestCase):
         self.assertEqual(scene.settings()["workload"]["list"], rows)
         self.assertEqual(plan_of(again(scene)), plan_of(scene))
         self.assertIn("\nseries_flows 0\n", plan_of(scene))
+        backwards = plan_of(made(workload={"list": rows[::-1], "connect": "start"}))
+        starts = [int(line.split()[5]) for line in backwards.splitlines() if line.startswith("flow")]
+        self.assertEqual(starts, list(range(33000)))
 
     def test_settings(self):
         """A scenario is created again from results.json, also with another seed."""
@@ -229,6 +237,45 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
         self.assertEqual(agreed["before"], agreed["start"])
         self.assertLess(agreed["pool"], agreed["before"])
 
+    def failed(self, text, *command, **more):
+        """Return the errors of a run that fails, without results."""
+        path, out = Path(self.directory, "failed.toml"), Path(self.directory, "failed")
+        path.write_text(text + self.HEAD, encoding="utf-8")
+        done = unittests.ran(self, *command, "run", path, "--out", out, status=1, **more)
+        self.assertFalse((out / "results.json").exists())
+        return done.stderr
+
+    def test_no_path(self):
+        """Flows whose connections time out are unfinished. An event, in which samples are missing, does not stop the sampling."""
+        got = self.run_of("down", """
+measure = {until = "1ms", deadline = "150s"}
+event = [{at = "1us", link = "s0-h2", down = true}]
+workload = {connect = "start", list = ["0 0 1 1000", "5000 1 2 1000", "9000 0 1 2000"]}""")
+        self.assertEqual([flow["fct_us"] is None for flow in got["flows"]], [False, True, False])
+        series = json.loads((self.directory / "down/series.json").read_text(encoding="utf-8"))
+        self.assertGreater(series["t_us"][-1], 149e6)
+
+    @unittest.skipIf(os.geteuid(), "mounts a file system")
+    def test_full_disk(self):
+        """A program fills the disk before the results are written: the run fails, and no flow counts as unfinished."""
+        disk = Path(self.directory, "disk")
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        fill = "dd if=/dev/zero of=/tmp/lab/fill bs=1M count=32 conv=fsync"
+        text = f"""[workload]\ncdf = "fb_hadoop"\nload = "20%"\nduration = "2ms"\nconnect = "start"
+[[run]]\nhost = "h0"\ncommand = "{fill}"\nmay_fail = true"""
+        self.assertRegex(self.failed(text, LAB, env=os.environ | {"TMPDIR": str(disk)}),
+                         "hpcc-traffic: result: No space left on device")
+
+    def test_memory(self):
+        """A guest that runs out of memory: the error says so."""
+        code = ("import sys; from importlib.machinery import SourceFileLoader; "
+                f"lab = SourceFileLoader('hpcc_lab', {str(LAB)!r}).load_module(); "
+                "lab.runner.memory_mb = lambda _: 40; sys.exit(lab.main(sys.argv[1:]))")
+        printed = self.failed('[[flow]]\nfrom = "h0..h2"\nto = "h3"\nbytes = 1000\ncount = 2000', sys.executable, "-c", code)
+        self.assertIn("the guest ran out of memory, it has 40 MB", printed)
+
     def test_iperf3(self):
         """A program uses the scenario's congestion control; its output, its status and a capture are kept."""
         if not shutil.which("iperf3") or not shutil.which("tcpdump"):
@@ -272,29 +319,47 @@ run = [{host = "h0", command = "sleep 100", start = "1ms", stop = "2ms"}]""", "-
         self.assertAlmostEqual(run["ended_us"], 2000, delta=50)
 
 
-class Calls(unittest.TestCase):
+class Calls(unittests.Case):
     """Counts the system calls of hpcc-traffic, which determine the cost of a small flow, over the loopback."""
 
     PROGRAM = TOP / "tools/hpcc-traffic"
     # In real time the number of waits of hpcc-traffic varies.
     WAITS = ("epoll_wait", "timerfd_settime")
 
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
+            self.skipTest("needs strace and root")
+
+    def run_flows(self, program, connect, flows, gap_ns=10**6):
+        lines = ["ns a /proc/self/ns/net 127.0.0.1", "interval 1000000000", "deadline 60000000000", "pool 1",
+                 *(f"flow {i} a a 30000 {i * gap_ns} cubic {connect}" for i in range(flows))]
+        (self.directory / "plan").write_text("\n".join(lines) + "\n", encoding="ascii")
+        return unittests.run("unshare", "--net", "sh", "-ec", f"ip link set lo up; exec {program} run plan out",
+                             cwd=self.directory)
+
     def counted(self, connect, flows):
-        with tempfile.TemporaryDirectory() as directory:
-            lines = ["ns a /proc/self/ns/net 127.0.0.1", "interval 1000000000", "deadline 60000000000", "pool 1",
-                     *(f"flow {i} a a 30000 {i * 10**6} cubic {connect}" for i in range(flows))]
-            Path(directory, "plan").write_text("\n".join(lines) + "\n", encoding="ascii")
-            subprocess.run(["unshare", "--net", "sh", "-ec", "ip link set lo up; exec strace -c -o calls "
-                            f"{self.PROGRAM} run plan out"], cwd=directory, capture_output=True, check=True)
-            text = Path(directory, "calls").read_text(encoding="ascii")
-            rows = [line.split() for line in text.splitlines()]
-            return {row[-1]: int(row[3]) for row in rows if len(row) > 4 and row[3].isdigit()
-                    and row[-1] not in ("total", *self.WAITS)}
+        done = self.run_flows(f"strace -c -o calls {self.PROGRAM}", connect, flows)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = (self.directory / "calls").read_text(encoding="ascii")
+        rows = [line.split() for line in text.splitlines()]
+        return {row[-1]: int(row[3]) for row in rows if len(row) > 4 and row[3].isdigit()
+                and row[-1] not in ("total", *self.WAITS)}
+
+    def test_numbers(self):
+        """Source ports are used again when their connections are closed. Too many connections at once are an error."""
+        program = self.directory / "few"
+        subprocess.run(["cc", "-DSPORTS=10", "-DROUNDS=8", "-o", program, *(TOP / "tools/traffic").glob("*.c")], check=True)
+        for connect in "start", "pool":
+            done = self.run_flows(program, connect, 200, 2 * 10**6)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = re.findall(r"(?m)^flow (\d+) (\d+) 30000 0 0 0$", (self.directory / "out").read_text(encoding="ascii"))
+            self.assertEqual({int(row[0]) for row in rows}, set(range(200)))
+            self.assertTrue(all(int(done_ns) > int(flow) * 2 * 10**6 for flow, done_ns in rows))
+        self.assertIn("a has 80 connections at once, more are not possible", self.run_flows(program, "before", 81).stderr)
 
     def test_per_flow(self):
         """Check the number of system calls per flow, from the difference of 60 and 10 flows."""
-        if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
-            self.skipTest("needs strace and root")
         subprocess.run(["make", "-s", "-C", TOP / "tools", "hpcc-traffic"], check=True)
         # System calls of a flow: socket, setsockopt (congestion control), setsockopt (time-out), bind, connect,
         # accept, epoll_ctl for both ends, setsockopt (SO_RCVLOWAT), send, recv, close, getsockopt (TCP_INFO), close.

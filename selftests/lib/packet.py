@@ -137,6 +137,11 @@ def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND, length=N
     return struct.pack("!BBBB", kind, length, kind_of << 5 | scale, hops << 4 | flags) + b"".join(records)
 
 
+def sack(left, right):
+    """Return a SACK option with one block."""
+    return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
+
+
 def qlen_code(units):
     """Encode units as the 12-bit float."""
     exp = 0

@@ -221,15 +221,15 @@ def assign(version):
                     copy(1, 7) + call(SK_RELEASE) + mov(0, TC_ACT_OK) + EXIT)
 
 
-def load_bpf(program, kind):
-    """Load a program with bpf(BPF_PROG_LOAD). Return its file descriptor."""
+def load_bpf(program, kind, attach=0):
+    """Load a program with bpf(BPF_PROG_LOAD), for this type of attachment. Return its file descriptor."""
     number = SYS_BPF[os.uname().machine]
     code = ctypes.create_string_buffer(program, len(program))
     log = ctypes.create_string_buffer(1 << 16)
     name = ctypes.create_string_buffer(b"GPL")
     how = ctypes.create_string_buffer(
-        struct.pack("=IIQQIIQ", kind, len(program) // 8, ctypes.addressof(code),
-                    ctypes.addressof(name), 1, len(log), ctypes.addressof(log)).ljust(128, b"\0"))
+        struct.pack("=IIQQIIQ28xI", kind, len(program) // 8, ctypes.addressof(code), ctypes.addressof(name),
+                    1, len(log), ctypes.addressof(log), attach).ljust(128, b"\0"))
     fd = _libc.syscall(number, BPF_PROG_LOAD, how, 128)
     if fd < 0:
         raise OSError(ctypes.get_errno(), "bpf: " + log.value.decode()[-600:])
@@ -256,3 +256,32 @@ def attach_bpf(ns, dev, place, program, action=False):
     netlink.ask(RTM_NEWTFILTER, struct.pack("=BxxxiIII", 0, index, 0, place, 1 << 16 | socket.htons(3)) +
                 attr(TCA_KIND, kind) + options, NLM_F_CREATE)
     os.close(fd)
+
+
+# ---- XDP and team ------------------------------------------------------------------
+
+XDP, RTM_SETLINK, IFLA_XDP, XDP_FLAGS_DRV_MODE = 6, 19, 43, 4
+TEAM_CMD_OPTIONS_SET = 1
+
+
+def attach_xdp_redirect(ns, dev, other):
+    """Let the driver of a device redirect each packet to another device."""
+    with ns:
+        index, to = socket.if_nametoindex(dev), socket.if_nametoindex(other)
+    fd = load_bpf(mov(1, to) + mov(2, 0) + call(REDIRECT) + EXIT, XDP)
+    Netlink(ns, NETLINK_ROUTE).ask(RTM_SETLINK, struct.pack("=BxHiII", 0, 0, index, 0, 0) + nest(
+        IFLA_XDP, attr(1, struct.pack("=i", fd)), attr(3, struct.pack("=I", XDP_FLAGS_DRV_MODE))))
+    os.close(fd)
+
+
+def set_team(ns, dev, option, value):
+    """Set an option of a team device: a string or a number."""
+    netlink = Netlink(ns, NETLINK_GENERIC)
+    with ns:
+        index = socket.if_nametoindex(dev)
+    kind, data = (5, value.encode() + b"\0") if isinstance(value, str) else (3, struct.pack("=I", value))
+    family = family_of(netlink, "team")[0]
+    with contextlib.suppress(ProcessLookupError):       # set, but no process receives the kernel's event
+        netlink.ask(family, struct.pack("=BBH", TEAM_CMD_OPTIONS_SET, 1, 0) +
+                    attr(1, struct.pack("=I", index)) + nest(2, nest(
+                        1, attr(1, option.encode() + b"\0"), attr(3, struct.pack("=B", kind)), attr(4, data))))

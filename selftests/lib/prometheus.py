@@ -3,6 +3,7 @@
 
 import json
 import re
+import subprocess
 
 from .kernel import TOP
 from .ktap import expect
@@ -68,9 +69,8 @@ class Metrics(dict):
 
 
 def dashboard():
-    """Return the content of tools/grafana/hpcc.json."""
-    with open(f"{TOP}/tools/grafana/hpcc.json", encoding="utf-8") as file:
-        return json.load(file)
+    """Return the content of grafana/hpcc.json."""
+    return json.loads(subprocess.run([f"{TOP}/tools/grafana/dashboard.py"], check=True, capture_output=True).stdout)
 
 
 def expressions():

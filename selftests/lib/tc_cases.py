@@ -39,6 +39,9 @@ ACCEPTED = (
     ("9101", "quantize 4 strip ioam,ifa", "marking off quantize 4 strip ioam,ifa $"),
     ("9102", "quantize 16 strip all", "marking off quantize 16 strip ioam,int,ifa,csig $"),
     ("9103", "quantize off strip off", "marking off $"),
+    ("9201", "inner on", "marking off inner on $"),
+    ("9202", "inner on stamp tcp,ioam strip int", "stamp tcp,ioam .*strip int inner on $"),
+    ("9203", "inner off", "marking off $"),
     ("9110", "nostamp strip int,csig int_dscp 30 csig_tpid 0x9999", "int_dscp 30 csig_tpid 0x9999 "),
 )
 
@@ -134,6 +137,11 @@ REFUSED = (
     ("910e", "strip", "strip: a value has to follow"),
     ("9111", "strip csig csig_tpid 0x8100", "Error: csig_tpid: is the EtherType of IP or of VLAN tags"),
     ("9112", "strip csig csig_abw 9", "Error: csig_tpid, csig_abw, csig_time: need stamp csig"),
+    ("9204", "inner 1", 'inner "1": has to be on or off'),
+    ("9205", "inner", "inner: a value has to follow"),
+    ("9206", "nostamp inner on", "Error: inner: needs stamp tcp"),
+    ("9207", "stamp ioam inner on", "Error: inner: needs stamp tcp"),
+    ("9208", "inner on quantize 8", "Error: quantize: does not reach into tunnels, so not with inner on"),
     ("72e0", "help", r"Usage: \.\.\. hpcc "),
 )
 # Spellings of numbers that tc refuses.
@@ -175,6 +183,8 @@ OTHERS = (
      "^qdisc hpcc 2: parent 9:1 .*marking off class 2Gbit qlen port $", 1, "$TC qdisc show dev $DUMMY"),
     ("910f", "Turn stamping off at a border, which is refused", "quantize 8",
      "qdisc change DEV handle 1: root hpcc nostamp", 2, "^qdisc hpcc 1: root .* stamp .*quantize 8 $"),
+    ("9209", "Turn stamping off, which turns inner off", "inner on", "qdisc change DEV handle 1: root hpcc nostamp", 0,
+     "^qdisc hpcc 1: root .* nostamp .*marking off $"),
     ("7a71", "Show statistics of hpcc in JSON", "", "-s -j qdisc show DEV", 0,
      '"hpcc":{"bandwidth":[0-9]+,"tx_bytes":[0-9]+,"tx_packets":[0-9]+,"stamped":0,'),
 )

@@ -52,7 +52,7 @@ def end_to_end(name):
                 set_links(ns, (2, 2, MBPS * 500000))
             ends = path.connect()
             transfer((*ends, pattern(3000000)))
-            took.append(2 * utilization(path, ends, 8000000, 2))
+            took.append(2 * utilization(path, ends, 24000000, 2))
             expect("mode, hops", mode_hops(path.a), ("telemetry", hops(name) if carrier else 2))
             path.no_errors()
             a, b = path.a.counters(), path.b.counters()

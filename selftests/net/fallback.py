@@ -9,7 +9,7 @@ import time
 
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair, joined
-from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option
+from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option, sack
 from lib.path import MBPS, Path, dropped
 from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, fall_back, measured, settle, timed_out
 from lib.tcp import get_cc, goodput_mbps, pattern, send_for, set_cc, tcp_info, transfer
@@ -181,7 +181,7 @@ def test_classic_is_reno():
     expect("PROMPT of classic", prompts(segments), {0})
     lost = segments[0].seq
     ends = [seg.seq + len(seg.payload) & 0xffffffff for seg in (segments[0], segments[-1])]
-    flow.send(struct.pack("!BBBBII", 1, 1, 5, 10, *ends), ack=lost)
+    flow.send(sack(*ends), ack=lost)
     again = [seg for seg in flow.read_all(2e-9 * T_NS) if seg.seq == lost]
     expect("retransmissions are ECN-capable", [seg.ecn in (1, 2) for seg in again], [True])
 

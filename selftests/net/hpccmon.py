@@ -94,7 +94,7 @@ def test_usage():
     ns = Netns()
     bad = "is not an end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, output in (("", ': no command given; "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; use one of events, export, flow, key, link, path, plot, record, route, top"),
+                       ("flows", ": no command flows; use one of events, export, flow, key, link, observe, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: use one of --json, --names"),
                        ("flow -x", " flow: -x: use one of --json, --names"),
                        ("flow -xj", " flow: -x: use one of --json, --names"),
@@ -134,7 +134,7 @@ def test_usage():
         expect(word, run(ns, word), f"hpccmon {version}\n")
     head = run(ns, "--help")
     expect("start of --help", head.startswith("usage: hpccmon COMMAND"), True)
-    for command in "events", "export", "flow", "key", "link", "path", "plot", "record", "route", "top":
+    for command in "events", "export", "flow", "key", "link", "observe", "path", "plot", "record", "route", "top":
         usage, what, *options = run(ns, command, "--help").split("\n")
         expect(f"{command} in the list", f"\n{usage}\n{what}\n" in head, True)
         expect(f"{command} x --help", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
@@ -769,7 +769,7 @@ def test_completion():
         os.symlink("/proc/self/fd", "/dev/fd")
     pair, client, _ = joined(Pair(6))
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help --version events export flow key link path plot record route top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help --version events export flow key link observe path plot record route top"), ("hpccmon re", "record"),
                        ("hpccmon link ", "del flush load set show"), ("hpccmon link del ", "node port"),
                        ("hpccmon route set prefix ::/0 carrier i", "ifa int ioam"), ("hpccmon link set node 5 ", "node port rate unit"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),

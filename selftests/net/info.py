@@ -9,12 +9,16 @@ import struct
 import threading
 import time
 
+from lib.genl import NLM_F_DUMP, NLMSG_DONE, attrs_of
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.peer import T_NS, Flow, LdcpFlow, measured, settle, timed_out
+from lib.plumbing import Netlink
 from lib.tcp import pattern, set_cc, transfer
 
 TCP_INFO, TCP_CC_INFO, PACING_RATE_AT = 11, 26, 104
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
+DIAG_INFO, DIAG_VEGASINFO, DIAG_CONG, DIAG_BBRINFO = 2, 3, 4, 16
 BBR = re.compile(r"bbr:\(bw:(\d+)bps,mrtt:([\d.]+),pacing_gain:([\d.]+),cwnd_gain:([\d.]+)\)")
 
 
@@ -125,6 +129,36 @@ def test_only_who_asks():
                 raise AssertionError("UDP has a TCP_CC_INFO")
             except OSError as error:
                 expect("UDP", error.errno in (errno.EOPNOTSUPP, errno.ENOPROTOOPT), True)
+
+
+class SockDiag(Netlink):
+    """A sock_diag socket of a namespace."""
+
+    def __init__(self, ns):
+        super().__init__(ns, NETLINK_SOCK_DIAG)
+
+    def attributes(self, *extensions):
+        """Return the attributes of the IPv4 TCP connections for a request of these extensions."""
+        bits = sum(1 << number - 1 for number in extensions)
+        self.send(SOCK_DIAG_BY_FAMILY, struct.pack("=BBBxI48x", socket.AF_INET, socket.IPPROTO_TCP, bits, 1 << 1), NLM_F_DUMP)
+        found = {}
+        while True:
+            for what, message in self.messages():
+                if what == NLMSG_DONE:
+                    return found
+                found |= dict(attrs_of(message[16 + 72:]))
+
+
+def test_only_with_the_name():
+    """A program that does not request the congestion control's name gets no attribute of bbr."""
+    for cc, flow in ("hpcc", Flow()), ("ldcp", LdcpFlow().busy()):
+        diag = SockDiag(flow.ns)
+        found = diag.attributes(DIAG_INFO, DIAG_VEGASINFO, DIAG_CONG)
+        expect("name", found[DIAG_CONG].rstrip(b"\0").decode(), cc)
+        expect("bytes with the name", len(found.get(DIAG_BBRINFO, b"")), 20)
+        for extensions in (DIAG_INFO, DIAG_VEGASINFO), (DIAG_INFO, DIAG_CONG):
+            found = diag.attributes(*extensions)
+            expect(f"attributes for {extensions}", (DIAG_INFO in found, DIAG_BBRINFO in found), (True, False))
 
 
 def test_while_it_changes():

@@ -13,7 +13,7 @@ from lib.box import BoxPath, expect_half, nothing, send_until
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import (CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, REPORT, Telemetry, data_segments,
-                        option, qlen_value, record, syn_option)
+                        option, qlen_value, record, sack, syn_option)
 from lib.path import MBPS, dropped
 from lib.peer import SCALE, T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, measured, qlen_code, rounds
 from lib.tcp import goodput_mbps, send_for, set_cc
@@ -270,10 +270,6 @@ def test_greedy_lies():
             mode, = [flow["mode"] for flow in path.a.dump() if flow["rport"] == 5001]
             print(f"# {name}, {how or 'no marking'}: {share:.2f} of the fair share, {mode}")
             expect_in(f"{name}, {how}", share, 0.9, most)
-
-
-def sack(left, right):
-    return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
 
 
 class Denier(Liar):

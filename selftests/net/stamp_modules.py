@@ -20,16 +20,17 @@ from lib.tcp import pattern, transfer
 
 # A carrier or "respond", and its module
 MODULES = {"csig": "sch_hpcc_csig", "csig_push": "sch_hpcc_csig", "ifa": "sch_hpcc_ifa", "int": "sch_hpcc_int",
-           "ioam": "sch_hpcc_ioam", "respond": "sch_hpcc_respond"}
+           "inner": "sch_hpcc_inner", "ioam": "sch_hpcc_ioam", "respond": "sch_hpcc_respond"}
 
 
 def needs(name, stamp=""):
     """Return options of a port that needs a module and stamps these carriers."""
-    return f"stamp {stamp or 'tcp'} respond 1kb" if name == "respond" else f"stamp {stamp and stamp + ','}{name}"
+    more = {"respond": "respond 1kb", "inner": "inner on"}.get(name)
+    return f"stamp {stamp or 'tcp'} {more}" if more else f"stamp {stamp and stamp + ','}{name}"
 
 
 def message(name):
-    return "Error: " + ("respond: module sch_hpcc_respond not loaded." if name == "respond" else
+    return "Error: " + (f"{name}: module sch_hpcc_{name} not loaded." if name in ("respond", "inner") else
                         f"{name}: carrier not loaded.")
 
 
@@ -48,7 +49,7 @@ def fresh():
 
 @each(*MODULES)
 def on_demand(name):
-    """A port holds the module of a carrier while it stamps this carrier, and the module of responses until the port is
+    """A port holds the module of a carrier, or of tunnels, while it stamps this carrier, and the module of responses until the port is
     deleted.
     """
     ns, module, stays = fresh(), MODULES[name], name == "respond"
@@ -60,7 +61,7 @@ def on_demand(name):
     expect("of two ports", held(), {module: 2})
     ns.ip("link set d1 mtu 1400", "link set d1 down", "link set d1 up")
     expect("after events of the device", held(), {module: 2})
-    ns.tc(f"qdisc change dev d0 root handle 1: hpcc {'respond 0' if stays else 'stamp tcp'}")
+    ns.tc(f"qdisc change dev d0 root handle 1: hpcc {'respond 0' if stays else 'stamp tcp inner off'}")
     expect("of the other one", held(), {module: 1 + stays})
     expect("unload while it is in use", unload(ns, name=module), False)
     ns.tc("qdisc del dev d1 root")
@@ -89,7 +90,7 @@ def test_refused_change():
         expect("users", {name: n for name, n in held().items() if n}, want)
         expect("port", ns.run("tc", "qdisc", "show", "dev", "d0"), shown)
     expect("loaded for responses", users("sch_hpcc_respond"), None)
-    ns.tc("qdisc change dev d0 root handle 1: hpcc stamp ioam,int,ifa,csig respond 1mb")
+    ns.tc("qdisc change dev d0 root handle 1: hpcc stamp tcp,ioam,int,ifa,csig inner on respond 1mb")
     expect("all", held(), dict.fromkeys(MODULES.values(), 1))
 
 

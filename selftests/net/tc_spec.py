@@ -30,6 +30,8 @@ EVERYTHING = {
     "quantize": 16, "strip": ["ioam", "ifa"]}
 # Attributes of a class, which the root qdisc cannot be.
 CLASS = {"class64": 125000000, "qlen": "sojourn"}
+# Tunnels, which quantize excludes.
+INNER = {name: value for name, value in EVERYTHING.items() if name != "quantize"} | {"inner": 1}
 # cli.py of the guest's kernel; cli.py of 6.1 does not support rtnetlink.
 CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/cli.py")
 
@@ -184,7 +186,7 @@ def test_policy():
 def test_round_trip():
     """Each attribute that is set by the specification is returned with the same value."""
     port = Port()
-    expect("all", set(EVERYTHING | CLASS) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
+    expect("all", set(EVERYTHING | CLASS | INNER) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
     # IFA requires identify on
     for what in EVERYTHING, EVERYTHING | {"stamp": entries("hpcc-stamp"), "identify": 1}:
         expect("set", port.set(encode(what)), ("", ""))
@@ -194,6 +196,10 @@ def test_round_trip():
     expect("set", port.set(encode(some | {"quantize": 0})), ("", ""))
     got = decode(port.dump()["options"])
     expect("got", {name: got[name] for name in some}, some)
+    expect("set", port.set(encode(INNER)), ("", ""))
+    expect("got", decode(port.dump()["options"]), INNER)
+    expect("a border", port.set(encode({"quantize": 8})),
+           ("EINVAL", "quantize: does not reach into tunnels, so not with inner on"))
 
 
 def test_round_trip_of_a_class():

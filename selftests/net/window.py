@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/control/window.c: from W to TCP: cwnd, pacing, bursts, and space for our options."""
 
+import itertools
 import random
 import socket
 import sys
 import time
 
+from lib.box import BoxPath
 from lib.ktap import cases, expect, expect_in, main, need_virtual_time
 from lib.net import Pair, joined, no_errors
-from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane_segments
-from lib.peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
+from lib.packet import ECHO, FORWARD, Sniffer, data_segments, option, ours_in, sack, sane_segments
+from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle, timed_out
 from lib.path import MBPS, Path
 from lib.tcp import get_cc, goodput_mbps, pattern, set_cc, tcp_info, transfer
 
@@ -371,6 +373,58 @@ def test_bursts_by_time():
         goodput_mbps(client, server, 2000000)
         expect("congestion control", get_cc(client), "hpcc")
         expect_in(f"bursts at {mbps} Mb/s", segments_in(sniffer.segments(), client), least, most)
+
+
+def test_slow_bottleneck():
+    """The bottleneck has a tenth of the host's rate, a base RTT of 20 ms and a buffer of one BDP. Slow start may lose
+    packets, but the records after the recovery do not raise W to the BDP of the host's rate.
+    """
+    need_virtual_time()
+    path = Path(switches=1, host_mbps=MBPS)
+    path.change(1, "hpcc rate 100mbit delay 5ms limit 250000")
+    for ns, dev in (path.switches[0], "left"), (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc change dev {dev} root hpcc rate {MBPS}mbit delay 5ms")
+    client, server = path.connect()
+    goodput_mbps(client, server, 4000000)
+    expect_in("goodput", goodput_mbps(client, server, 10000000), 85, 95)
+    expect_in("retransmissions of 10000 segments", tcp_info(client)["retrans"], 0, 200)
+    expect("mode", path.a.flow(client)["mode"], "telemetry")
+
+
+def test_one_loss_keeps_W():
+    """T is three times the RTT. A single loss changes nothing: telemetry measures the load."""
+    need_virtual_time()
+    left, W = itertools.count(-1000), []
+    path = BoxPath(host_mbps=MBPS, change=lambda packet: [packet] if not packet.to_b or next(left) else [])
+    path.a.sysctl("net.hpcc.base_rtt_ns", 3 * path.a.flow(path.connect()[0])["T_ns"])
+    client, server = path.connect(5001)
+    goodput_mbps(client, server, 3000000, lambda: W.append(path.a.flow(client)["W"]))
+    expect("retransmissions", tcp_info(client)["retrans"], 1)
+    print(f"# W: {W}")
+    expect_in("least W / largest W", min(W) / max(W), 0.8, 1)
+
+
+def test_losses_after_a_timeout():
+    """An RTO has set W to one segment. The losses of the large window before it do not count when a recovery ends."""
+    need_virtual_time()
+    flow, link, una = timed_out()
+    mss = tcp_info(flow.sock)["snd_mss"]
+
+    def ack(segs, sacked=0):
+        nonlocal una
+        una = una + segs * mss & 0xffffffff
+        flow.send((sack(una + mss, una + sacked * mss) if sacked else b"") +
+                  option(ECHO, [link.step(1000, 0.1).raw()], SCALE, 1), ack=una)
+
+    for segs in 1, 2, 4:
+        ack(segs)
+        flow.read_all(2e-9 * T_NS)
+    before = flow.flow()["W"]
+    for sacked in range(2, 9):      # of eight retransmissions the first is lost
+        ack(0, sacked)
+    flow.read_all(2e-9 * T_NS)
+    ack(8)
+    expect_in("W", flow.flow()["W"], 7 * before / 8, before)
 
 
 def test_pacing_by_acks():

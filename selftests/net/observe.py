@@ -1,0 +1,366 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""hpccmon observe: telemetry of flows of any congestion control."""
+
+import ctypes
+import os
+from pathlib import Path as File
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+from lib.ktap import cases, defer, expect, expect_in, main, need_virtual_time
+from lib.monitor import end, interrupt, recorded, run, run_json, show, start
+from lib.net import meet
+from lib.packet import (CAP_QUIET, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, identity, option, quiet, record,
+                        Sniffer, syn_option)
+from lib.path import MBPS, Path
+from lib.peer import Peer
+from lib.plumbing import SYS_BPF
+from lib.tcp import pattern, tcp_info, transfer
+
+CUBIC = "cubic", "cubic"
+USAGE, NOTHING = 2, 1
+TCP_SAVE_SYN, SO_NETNS_COOKIE = 27, 71
+BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_TYPE_HASH = 0, 2, 1
+LIBC = ctypes.CDLL(None)
+
+
+def cgroups(*names):
+    """Mount the hierarchy of cgroups, and create these. Return its directory."""
+    top = tempfile.mkdtemp()
+    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", top], check=True)
+    defer(subprocess.run, ["umount", top])
+    for name in names:
+        os.mkdir(f"{top}/{name}")
+        defer(remove, f"{top}/{name}")
+    defer(enter, top)
+    return top
+
+
+def remove(cgroup):
+    """Remove a cgroup, unless the test did."""
+    if os.path.exists(cgroup):
+        os.rmdir(cgroup)
+
+
+def enter(cgroup):
+    """Let this process create sockets in a cgroup from now on."""
+    with open(f"{cgroup}/cgroup.procs", "w", encoding="ascii") as file:
+        file.write(str(os.getpid()))
+
+
+def observe(ns, cgroup, *words):
+    """Start "hpccmon observe", and wait until it observes. It ends with the test."""
+    process = start(ns, "observe", f"--cgroup={cgroup}", *words)
+    line = process.stderr.readline()
+    if not line.startswith("observing"):
+        line += process.stderr.read()
+    expect("output", line, f"observing new connections of {cgroup}; Ctrl-C ends\n")
+    defer(interrupt, process)
+    return process
+
+
+def slow_path(slow, **how):
+    """Return a path of CUBIC hosts and three switches. The second switch has a slow link of this many Mbit/s."""
+    path = Path(switches=3, **({"cc": CUBIC} | how))
+    path.change(2, f"hpcc rate {slow}mbit delay 20us node 2 port 2")
+    return path
+
+
+def send_until(ends, deadline, look, every=1000000):
+    """Send data, and call look() after each part, until look() returns true. Return the time that is left."""
+    while not look():
+        left = deadline - time.monotonic()
+        expect_in("time left", left, 0, 1e9)
+        transfer((*ends, pattern(every)))
+    return deadline - time.monotonic()
+
+
+def links_of(flow):
+    return [(hop.get("node"), hop.get("port"), hop.get("B_bps")) for hop in flow["hops"]]
+
+
+def only(ns):
+    """Return the only flow, as hpccmon shows it."""
+    flow, = run_json(ns, "flow")
+    return flow
+
+
+@cases(fast=(MBPS // 4, 5, 1000000), slow=(20, 60, 2000000))
+def slow_hop(slow, seconds, part):
+    """hpccmon names the slow hop of a CUBIC flow within a second, and no other hop later."""
+    need_virtual_time()
+    path = slow_path(slow)
+    observe(path.a, cgroups())
+    begin = time.monotonic()
+    ends = path.connect()
+    send_until(ends, begin + 1, lambda: (only(path.a)["hops"] or [{}])[-1].get("B_bps") and
+               only(path.a).get("holds") == 2, slow * 3000)
+    flow = only(path.a)
+    show(run(path.a, "flow"))
+    show(run(path.a, "path", path.addr[1]))
+    want = [(i, 2, (slow if i == 2 else MBPS) * 1000000) for i in (1, 2, 3)]
+    expect("links", links_of(flow), want)
+    expect("cc, mode", (flow["cc"], flow["mode"]), ("cubic", "observed"))
+    expect("path", links_of(run_json(path.a, "path", path.addr[1])), want)
+    holds = []
+    while time.monotonic() < begin + seconds:
+        transfer((*ends, pattern(part)))
+        flow = only(path.a)
+        holds.append(flow["holds"])
+    print("#", len(holds), flow["hops"], flow["U"])
+    expect("false hops", [hop for hop in holds if hop != 2], [])
+    expect_in("looks", len(holds), 10, 1000000)
+    expect("malformed", flow["malformed"], 0)
+
+
+def test_commands():
+    """top, record and export show observed flows."""
+    path = slow_path(MBPS // 4)
+    observe(path.a, cgroups())
+    ends = path.connect()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(path.a, "record", "-o", name, "--delay=0.01")
+    send_until(ends, time.monotonic() + 2, lambda: only(path.a).get("holds") == 2)
+    time.sleep(0.05)
+    show(interrupt(recorder)[1])
+    lines = recorded(name)
+    expect("modes of the recording", {line["mode"] for line in lines}, {"observed"})
+    expect_in("u' of hop 2", float(lines[-1]["u"].split()[1]), 0.9, 65536)
+    row = run(path.a, "top", "--once").splitlines()[1].split()
+    show(" ".join(row))
+    expect("row", (row[2], "cubic" in " ".join(row)), ("observed", True))
+    text = run(path.a, "export", "--flows", "--names", "--textfile=-")
+    expect("metrics", [line for line in text.splitlines() if line.startswith('hpcc_flows{mode="observed"}')],
+           ['hpcc_flows{mode="observed"} 1'])
+    expect("hops", sum(line.startswith("hpcc_flow_hop_utilization_ratio{") for line in text.splitlines()), 3)
+    expect("flows of another namespace", run(path.b, "flow", f"{path.addr[0]}:1", status=NOTHING).split(":")[0], "hpccmon flow")
+
+
+@cases(module_receives=("cubic", "hpcc", 4), module_receives_ipv6=("bbr", "hpcc", 6), module_sends=("hpcc", "cubic", 4),
+       module_sends_ipv6=("hpcc", "reno", 6))
+def with_module(client_cc, server_cc, version):
+    """An observed flow and tcp_hpcc answer each other's requests."""
+    path = Path(version, switches=5, cc=(client_cc, server_cc))
+    observe(path.a, cgroups())
+    ends = path.connect()
+    path.a.ask()
+    send_until(ends, time.monotonic() + 5, lambda: len(only(path.a)["hops"]) == 5 and all(hop.get("node") and "u" in hop
+                                                                                           for hop in only(path.a)["hops"]))
+    a, b = only(path.a), only(path.b)
+    show(run(path.a, "flow"))
+    for flow, cc in (a, client_cc), (b, server_cc):
+        expect("mode", flow["mode"], "telemetry" if cc == "hpcc" else "observed")
+        expect("malformed", flow["malformed"], 0)
+    transfer((*ends[::-1], pattern(300000)))
+    for ns in path.hosts:
+        counters = ns.counters()
+        expect("errors", [counters[name] for name in ("malformed_ignored", "bad_hop_ignored", "syn_invalid")], [0] * 3)
+
+
+def test_hpcc_stays():
+    """Sockets of hpcc in an observed cgroup stay with the module."""
+    path = Path(switches=3)
+    observe(path.a, cgroups())
+    ends = path.connect()
+    transfer((*ends, pattern(1000000)))
+    for ns in path.hosts:
+        expect("mode", only(ns)["mode"], "telemetry")
+    expect("hops", len(only(path.a)["hops"]), 3)
+    path.no_errors()
+
+
+def test_route_selects_hpcc():
+    """If a route selects hpcc for the child of a listener with CUBIC, the module serves it, though the program answered."""
+    path = slow_path(MBPS // 4)
+    path.b.ip("route replace 10.0.0.0/24 dev left congctl hpcc")
+    observe(path.a, cgroups())
+    ends = path.connect()
+    send_until(ends, time.monotonic() + 2, lambda: only(path.a).get("holds") == 2)
+    send_until(ends[::-1], time.monotonic() + 2, lambda: len(only(path.b)["hops"]) == 3)
+    expect("modes", (only(path.a)["mode"], only(path.b)["mode"]), ("observed", "telemetry"))
+    for ns in path.hosts:
+        counters = ns.counters()
+        expect("ignored", [counters[name] for name in ("malformed_ignored", "bad_hop_ignored", "syn_invalid")], [0] * 3)
+
+
+def test_bytes():
+    """An observed receiver echoes valid requests, byte by byte, and ignores and counts other options."""
+    peer = Peer(cc="cubic")
+    observe(peer.ns, cgroups())
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_QUIET))
+    expect("SYN-ACK", synack.option(KIND), syn_option(caps=CAP_TELEMETRY | CAP_QUIET))
+
+    def echoes(options, **how):
+        peer.send(options.ljust(-len(options) % 4 + len(options), b"\1"), b"x", **how)
+        return [(opt.type, opt.scale, opt.hops, opt.raw[4:]) for seg in peer.read_all(0.1) for opt in seg.ours()]
+
+    one, two, free = record(1, 1000, 500, 3, 7), record(2, 2000, 600, 4, 8), bytes(8)
+    expect("load", echoes(option(FORWARD, [one, two], 5)), [(ECHO, 5, 2, one + two)])
+    expect("names", echoes(option(IDENTIFY, [identity(1, 5, 6), free], 5)), [(IDENTIFY_ECHO, 5, 2, identity(1, 5, 6))])
+    expect("quiet", echoes(option(FORWARD, [two, free], 5, hops=3)), [(ECHO, 5, 3, quiet(1, 3) + two)])
+    expect("phase 1", echoes(option(FORWARD, [record(3, 1, 1), free], 5, hops=4, flags=1)), [(ECHO, 5, 4, quiet(4) + record(3, 1, 1))])
+    expect("all quiet", echoes(option(FORWARD, [free], 5, hops=2)), [(ECHO, 5, 2, quiet(1, 2))])
+    bad = [option(kind, [one]) for kind in (0, 5, 7)] + [option(ECHO, [one], 9), option(IDENTIFY_ECHO, [one], 9)] + \
+        [option(FORWARD, [one], length=length) for length in (5, 11)] + \
+        [option(FORWARD, [two], hops=1), option(FORWARD, [one, one]), option(FORWARD, [one, record(0, 5, 5)])]
+    for number, options in enumerate(bad, 1):
+        expect(f"echoes of {options.hex()}", echoes(options), [])
+        expect("malformed", only(peer.ns)["malformed"], number)
+    for what, options, how in (("ACK number", option(FORWARD, [one]), {"ack": peer.acked + 100000}), ("no length", b"\xfd", {}),
+                               ("length 1", b"\xfd\1", {}), ("beyond the header", option(FORWARD, [one], length=40), {}),
+                               ("no data", option(FORWARD), {}),
+                               ("truncated", b"\xc8\2" + option(FORWARD, [one], length=20), {})):
+        expect(what, echoes(options, **how), [])
+    expect("load again", echoes(option(FORWARD, [one], 5)), [(ECHO, 5, 1, one)])
+
+
+def port_bytes(path):
+    return [(path.port(node)["packets"], path.port(node)["bytes"]) for node in (1, 2, 3)]
+
+
+def test_off():
+    """Before an observer starts and after it has ended, the bytes on the wire are the same."""
+    need_virtual_time()
+    sent = []
+    for on in False, True:
+        path = slow_path(MBPS // 4)
+        if on:
+            interrupt(observe(path.a, cgroups()))
+        ends = path.connect()
+        transfer((*ends, pattern(3000000)))
+        time.sleep(0.5)
+        sent.append(port_bytes(path))
+    expect("packets and bytes", sent[1], sent[0])
+
+
+def test_other_peer():
+    """A peer that is not observed and has no module gets one option, in the SYN."""
+    path = slow_path(MBPS // 4)
+    top = cgroups("a", "b")
+    observe(path.a, f"{top}/a")
+    enter(f"{top}/b")
+    listener = path.b.listen(path.addr[1], 5000)
+    enter(f"{top}/a")
+    client, server = meet(path.a.socket(), listener)
+    transfer((client, server, pattern(1000000)), (server, client, pattern(1000000)))
+    expect("stamped", [path.port(node)["hpcc"]["stamped"] for node in (1, 2, 3)], [0] * 3)
+    expect("MSS", tcp_info(client)["snd_mss"], 1448)
+    for ns in path.hosts:
+        run(ns, "flow", status=NOTHING)
+
+
+def test_full_segments():
+    """Requests in segments that fill the MSS replace bytes of data: no packet exceeds the MTU."""
+    path = slow_path(MBPS // 4)
+    observe(path.a, cgroups())
+    ends = path.connect()
+    sniffer = Sniffer(path.b, "left")
+    transfer((*ends, pattern(6000000)))
+    segments = [seg for seg in sniffer.segments() if seg.payload]
+    lengths = [len(seg.payload) for seg in segments if seg.telemetry(FORWARD) or seg.telemetry(IDENTIFY)]
+    print("#", len(segments), sorted(set(lengths)), sorted({len(seg.payload) for seg in segments}))
+    expect_in("requests in full segments", lengths.count(1420), 1, len(segments))
+    expect_in("longest with a request", max(lengths), 1, 1420)
+    expect("retransmissions", path.a.snmp("RetransSegs"), 0)
+
+
+@cases(goodput=("cubic", (10000, 100000, 3000000)), goodput_bbr=("bbr", (10000, 100000, 3000000)))
+def goodput(cc, sizes):
+    """Observed flows of all sizes take as long as others, and no packet exceeds the MTU."""
+    need_virtual_time()
+    took = {}
+    for on in False, True:
+        path = slow_path(MBPS // 4, cc=(cc, cc))
+        if on:
+            observe(path.a, cgroups())
+        for size in sizes:
+            ends = path.connect(port=5000 + size % 997)
+            begin = time.monotonic()
+            transfer((*ends, pattern(size)))
+            took[on, size] = time.monotonic() - begin
+        expect("fragments", [int(path.a.read("/proc/net/snmp").splitlines()[1].split()[i]) for i in (17, 18)], [0, 0])
+    for size in sizes:
+        print(f"# {size} bytes: {took[False, size] * 1e3:.3f} ms, observed {took[True, size] * 1e3:.3f} ms")
+        expect_in(f"time of {size} bytes", took[True, size] / took[False, size], 0.9, 1.005)
+
+
+def test_two_observers():
+    """An observer that has no space for a flow, and runs last, leaves the flow to the other one."""
+    path, top = slow_path(MBPS // 4), cgroups("a")
+    observe(path.a, top, "--flows=1")
+    observe(path.a, f"{top}/a")
+    enter(f"{top}/a")
+    ends = path.connect()
+    send_until(ends, time.monotonic() + 3, lambda: [flow for flow in run_json(path.a, "flow") if len(flow["hops"]) == 3])
+
+
+def test_save_syn():
+    """A listener whose application saves MAC headers, too (TCP_SAVE_SYN=2), keeps this value."""
+    path = Path(switches=0, cc=CUBIC)
+    observe(path.a, cgroups())
+    for value, want in (2, 2), (0, 1):
+        sock = path.b.socket()
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN, value)
+        path.b.listen(path.addr[1], 5000 + value, sock)
+        expect("TCP_SAVE_SYN", sock.getsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN), want)
+
+
+def bpf(command, how):
+    """Call bpf(2). Return its result."""
+    result = LIBC.syscall(SYS_BPF[os.uname().machine], command, ctypes.create_string_buffer(how, 128), 128)
+    expect_in(f"result of bpf({command})", result, 0, 1 << 20)
+    return result
+
+
+def test_foreign_map():
+    """A map with the same name, but other keys, is not one of an observer: its keys would overflow hpccmon's memory."""
+    path = Path(switches=0, cc=CUBIC)
+    process = observe(path.a, cgroups())
+    infos = [dict(line.split(":\t") for line in file.read_text(encoding="ascii").splitlines() if ":\t" in line)
+             for file in File(f"/proc/{process.pid}/fdinfo").iterdir()]
+    size, = (int(info["value_size"]) for info in infos if info.get("map_type") == "1")
+    with path.a:
+        cookie = socket.socket().getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
+    fd = bpf(BPF_MAP_CREATE, struct.pack("=7I16s", BPF_MAP_TYPE_HASH, 16, size, 8, 0, 0, 0, b"hpcc_observed"))
+    defer(os.close, fd)
+    key, value = ctypes.create_string_buffer(16), ctypes.create_string_buffer(cookie, size)
+    bpf(BPF_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQ", fd, ctypes.addressof(key), ctypes.addressof(value)))
+    expect("flows", run(path.a, "flow", status=NOTHING).count("->"), 0)
+
+
+def without_perfmon():
+    """Drop CAP_PERFMON and CAP_SYS_ADMIN from the bounding set."""
+    for cap in 38, 21:
+        LIBC.prctl(24, cap, 0, 0, 0)
+
+
+def test_errors():
+    """A cgroup that is wrong or goes, missing privileges, and a wrong command line give one line."""
+    path, top = Path(switches=0), cgroups("gone")
+    for words, status, output in (
+            (["--cgroup=/tmp"], USAGE, "--cgroup /tmp: it has to be a directory of a cgroup v2 file system"),
+            (["--cgroup=/none"], NOTHING, "--cgroup /none: No such file or directory"),
+            (["--kind=252"], USAGE, "--kind 252: it has to be from 253 to 254"),
+            (["--flows=0"], USAGE, "--flows 0: it has to be from 1 to 1048576"),
+            (["--exid=65536"], USAGE, "--exid 65536: it has to be from 0 to 65535"),
+            (["x"], USAGE, "x: too many arguments: use one of --cgroup, --flows, --kind, --exid"),
+            ([], NOTHING, "no cgroup v2 file system is mounted at /sys/fs/cgroup; --cgroup names another place")):
+        expect(" ".join(words), run(path.a, "observe", *words, status=status), f"hpccmon observe: {output}\n")
+    os.chmod(top, 0o755)
+    expect("other user", run(path.a, "observe", f"--cgroup={top}", status=NOTHING, user=65534),
+           "hpccmon observe: the kernel refuses the BPF program: root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, is needed\n")
+    *log, last = run(path.a, "observe", f"--cgroup={top}", status=NOTHING, preexec_fn=without_perfmon).splitlines()
+    show(log)
+    expect("without CAP_PERFMON", last, "hpccmon observe: the kernel refuses the BPF program: "
+           "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed")
+    process = observe(path.a, f"{top}/gone")
+    os.rmdir(f"{top}/gone")
+    expect("removed", end(process, "observe", NOTHING), f"hpccmon observe: the cgroup {top}/gone was removed\n")
+
+
+main(modules=["sch_hpcc"])
