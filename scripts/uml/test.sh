@@ -6,6 +6,7 @@
 # in TC_LIB_DIR. The exit status is that of the script. The output contains the
 # kernel's warnings, so that scripts/check detects them. HPCC_TIMEOUT: limit of the
 # CPU time in seconds (default: 600, or 1800 if HPCC_DEBUG selects a debug kernel).
+# HPCC_SEED: seed of the guest's random numbers (default: 1).
 # HPCC_GCOV=DIR, an absolute path: the modules count the lines of their code that run
 # (gcov.sh), and their counters are stored in DIR/SCRIPT.
 set -euo pipefail
@@ -38,7 +39,7 @@ main()
 	fi
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "HPCC_TREE=$tree" \
-		--timeout "${HPCC_TIMEOUT:-$limit}" "${rw[@]}" -- "${save[@]}" "$@"
+		--seed "${HPCC_SEED:-1}" --timeout "${HPCC_TIMEOUT:-$limit}" "${rw[@]}" -- "${save[@]}" "$@"
 }
 
 main "$@"
