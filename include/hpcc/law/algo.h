@@ -42,14 +42,23 @@
 
 #include <hpcc/law/measure.h>
 
-/* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. */
+/* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. Not in the draft: W grows at most to
+ * 5/4 of own / (U/eta), where own are the bytes that the connection itself had in flight. If it had
+ * nothing to send, or waited because more than W was in flight, the links were idle for this reason
+ * and not because they can carry more than W.
+ */
 static inline u64 hpcc_scale_wind(const struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	/* U in Q32. If U < 2^-32, it is 0, and W is W_max. */
 	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
 	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39, max_t(u64, U_q32, 1));
 
-	return min_t(u64, hpcc_mul_shr(a->Wc_q16, ratio_q31, 31), p->W_max_q16);
+	u64 most_q16 = p->W_max_q16;
+
+	if (ratio_q31 >> 31)
+		most_q16 = min(most_q16, max(a->Wc_q16, hpcc_mul_shr((u64)a->own * 5 << (HPCC_W_BITS - 2),
+								     ratio_q31, 31)));
+	return min(hpcc_mul_shr(a->Wc_q16, ratio_q31, 31), most_q16);
 }
 
 /**

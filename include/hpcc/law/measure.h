@@ -141,28 +141,56 @@ static inline void hpcc_average(struct hpcc_algo *a, const struct hpcc_params *p
 	a->moved = true;
 }
 
-/* State of MeasureInflight while the records of an ACK are processed. */
+/* State of MeasureInflight while the records of an ACK are processed. If @mss is 0, the connection's
+ * own bytes in flight are not measured.
+ */
 struct hpcc_measure {
+	u64	rtt;	/* set by the caller: RTT of the ACK, time units */
+	u32	delivered;	/* set by the caller: packets of the connection that have arrived */
+	u32	mss;	/* set by the caller: bytes of each packet */
+	u32	own;	/* packets that arrived in @dts */
 	u64	u_q24;	/* largest u' of these records */
-	u64	tau;	/* d(ts) of the link with this u', at most T */
+	u64	dts;	/* d(ts) of the link with this u' */
 	u32	at;	/* index of the link with this u' */
 	u32	seen;	/* bit mask of links that have a record in the ACK */
 	u32	fresh;	/* bit mask of the links in seen that were measured */
 	u32	bits;	/* enum hpcc_ack_bits */
 };
 
-/* Use the u' of a measured link if it is the largest one in this ACK. */
-static inline void hpcc_measure_max(const struct hpcc_algo *a, const struct hpcc_params *p, u32 at,
-				    u64 tau, struct hpcc_measure *m)
+/* Use the u' of a measured link if it is the largest one in this ACK. @dts: time units since the
+ * link's last report; @own: packets of the connection that arrived in this time.
+ */
+static inline void hpcc_measure_max(const struct hpcc_algo *a, u32 at, u64 dts, u32 own,
+				    struct hpcc_measure *m)
 {
 	u64 u_q24 = a->L[at].u_q24;
 
 	if (!m->fresh || u_q24 > m->u_q24 || (u_q24 == m->u_q24 && at < m->at)) {
 		m->u_q24 = u_q24;
-		m->tau = min(tau, p->T);
+		m->dts = dts;
+		m->own = own;
 		m->at = at;
 	}
 	m->fresh |= 1U << at;
+}
+
+/* Average the connection's own bytes in flight as hpcc_average() averages U: bytes per d(ts) times
+ * the RTT, at least T.
+ */
+static inline void hpcc_average_own(struct hpcc_algo *a, const struct hpcc_params *p,
+				    const struct hpcc_measure *m)
+{
+	u64 bytes = min_t(u64, (u64)m->own * m->mss, U32_MAX);
+
+	if (m->rtt > p->T)
+		bytes = hpcc_mul_shr(bytes, hpcc_mul_shr(min(m->rtt, p->T << 16), p->inv_T_q63,
+							 HPCC_INV_T_BITS - HPCC_FRAC_BITS),
+				     HPCC_FRAC_BITS);
+	if (m->dts < p->T)	/* bytes T / d(ts), with the weight d(ts) / T */
+		bytes += a->own - hpcc_mul_shr(a->own, m->dts * p->inv_T_q63, HPCC_INV_T_BITS);
+	else if (m->dts > p->T)
+		bytes = mul_u64_u64_div_u64(bytes, p->T, m->dts);
+	a->own = min_t(u64, bytes, U32_MAX);
 }
 
 /* Process the record of a hop, 1 .. @a->nr (draft section 4.2, lines 3-8). @m: all 0 before the
@@ -176,6 +204,7 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_param
 	struct hpcc_link *l;
 	bool quiet;
 	u64 last;
+	u32 own;
 	u32 why;
 
 	if (at >= a->nr) {
@@ -193,8 +222,12 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a, const struct hpcc_param
 	why = hpcc_link_update(l, p, s);
 	a->end = max_t(u8, a->end, at + 1);
 	m->bits |= why;
+	if (why & (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))
+		return why;
+	own = m->delivered - l->delivered;
+	l->delivered = m->delivered;
 	if (!why)
-		hpcc_measure_max(a, p, at, quiet ? p->T : l->ts - last, m);
+		hpcc_measure_max(a, at, quiet ? p->T : l->ts - last, own, m);
 	return why;
 }
 
@@ -205,13 +238,16 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a, const struct hpcc_par
 				      u64 tau, struct hpcc_measure *m)
 {
 	u32 at = hop - 1;
-	u32 why = hpcc_link_quiet(&a->L[at], p, hpcc_algo_is_slow(a, p));
+	struct hpcc_link *l = &a->L[at];
+	u32 why = hpcc_link_quiet(l, p, hpcc_algo_is_slow(a, p));
+	u32 own = m->delivered - l->delivered;
 
+	l->delivered = m->delivered;
 	m->seen |= 1U << at;
 	a->end = max_t(u8, a->end, hop);
 	m->bits |= why;
 	if (!why)
-		hpcc_measure_max(a, p, at, tau, m);
+		hpcc_measure_max(a, at, tau, own, m);
 }
 
 /**
@@ -241,7 +277,9 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a, const struct hpcc_params
 		    (a->L[i].u_q24 == m->u_q24 && m->u_q24 && i < m->at))
 			return m->bits;
 	}
-	hpcc_average(a, p, m->u_q24, m->tau);
+	hpcc_average(a, p, m->u_q24, min(m->dts, p->T));
+	if (m->mss)
+		hpcc_average_own(a, p, m);
 	a->quiet = a->L[m->at].quiet > 1;
 	return m->bits;
 }

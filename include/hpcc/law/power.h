@@ -137,7 +137,7 @@ static inline u32 hpcc_power_measure(struct hpcc_algo *a, const struct hpcc_para
 			}
 		}
 		m.seen |= 1U << i;
-		hpcc_measure_max(a, p, i, tau, &m);
+		hpcc_measure_max(a, i, tau, 0, &m);
 	}
 	return hpcc_measure_end(a, p, &m);
 }

@@ -70,7 +70,7 @@ struct hpcc_params {
 	u64	W_min_q16;	/* lower clamp, bytes */
 	u64	W_ai_q16;	/* additive increase per update, bytes */
 	u32	eta_q24;	/* target utilisation */
-	u32	max_stage;	/* additive increases before a multiplicative one */
+	u32	max_stage;	/* additive increases before a multiplicative one, 0 .. 255 */
 	u64	inv_T_q63;	/* 1 / T */
 };
 
@@ -94,12 +94,13 @@ struct hpcc_link {
 	u32	rtt_us;		/* set by the caller: age of the segment with that record */
 	/* Since when it is the bottleneck, by the clock of hpcc_find_bottleneck(); 0: it is not. */
 	u32	bottleneck_since;
-	u8	scale;		/* set by the caller: exponent of the unit of the counters */
+	u32	delivered;	/* packets that had arrived at the last report (struct hpcc_measure) */
 	u8	tag;		/* tag of the last record */
 	u8	rounds;		/* round trips since the last report, at most HPCC_LINK_ROUNDS */
 	u8	quiet;		/* 1 + RTTs of quiet, at most 1 + HPCC_QUIET_STEPS; 0: a record */
-	bool	valid;		/* ts, tx and qlen are a baseline for the next record */
-	bool	began_valid;	/* valid when the round trip of <hpcc/law/fallback.h> began */
+	u8	scale : 6;	/* set by the caller: exponent of the unit of the counters */
+	bool	valid : 1;	/* ts, tx and qlen are a baseline for the next record */
+	bool	began_valid : 1;	/* valid when the round trip of <hpcc/law/fallback.h> began */
 };
 
 /* State of one connection. */
@@ -109,10 +110,11 @@ struct hpcc_algo {
 	u64	slow_start_limit_q16;	/* of W and Wc, bytes; W_max or more: slow start is over */
 	u64	U_q24;		/* normalised inflight bytes, averaged */
 	u32	U_low;		/* the HPCC_U_LOW_BITS bits of U below U_q24 */
-	u32	inc_stage;	/* additive increases since the last multiplicative change */
+	u32	own;		/* bytes of this connection in flight, averaged like U */
 	u32	last_update_seq;	/* snd_nxt when the last round trip ended */
-	bool	started;	/* last_update_seq is set */
-	bool	moved;		/* U changed since Wc was last synchronised */
+	u8	inc_stage;	/* additive increases since the last multiplicative change */
+	bool	started : 1;	/* last_update_seq is set */
+	bool	moved : 1;	/* U changed since Wc was last synchronised */
 	bool	resync : 1;	/* the next measured ACK synchronises Wc, at any ACK number */
 	bool	quiet : 1;	/* bottleneck was quiet for an RTT: multiply W, if not reduced */
 	bool	per_rtt : 1;	/* W changes only with Wc (section 6.1); hpcc_algo_init(): 0 */
@@ -202,6 +204,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a, const struct hpcc_params 
 	a->slow_start_limit_q16 = ~0ULL;
 	a->U_q24 = HPCC_ONE_Q24;
 	a->U_low = 0;
+	a->own = min_t(u64, p->W_max_q16 >> HPCC_W_BITS, U32_MAX);
 	a->inc_stage = 0;
 	a->last_update_seq = 0;
 	a->moved = false;

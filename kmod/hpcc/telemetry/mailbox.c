@@ -225,6 +225,9 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 		.params = &flow->params,
 		.now_us = tcp_sk(sk)->tcp_mstamp,
 		.rtt_us = rtt_us,
+		.measure.rtt = (u64)rtt_us * NSEC_PER_USEC,
+		.measure.delivered = tcp_sk(sk)->delivered,
+		.measure.mss = tcp_sk(sk)->mss_cache,
 		.hops = READ_ONCE(flow->hops),
 	};
 	u32 n = 0;
