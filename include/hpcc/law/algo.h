@@ -42,23 +42,33 @@
 
 #include <hpcc/law/measure.h>
 
-/* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. Not in the draft: W grows at most to
- * 5/4 of own / (U/eta), where own are the bytes that the connection itself had in flight. If it had
- * nothing to send, or waited because more than W was in flight, the links were idle for this reason
- * and not because they can carry more than W.
+/* The largest W if U is below eta: bytes, Q16, at least Wc. @ratio_q31: eta/U. A link can be idle
+ * only because the connection itself had nothing to send, or waited until W was in flight. So W
+ * grows to what the connection had in flight, times eta/U, and 1/4 of that for the errors of the
+ * measurement. If the connection used less than 1/4 of Wc, the measurement covers too few packets.
  */
+static inline u64 hpcc_most_wind(const struct hpcc_algo *a, const struct hpcc_params *p,
+				 u64 ratio_q31)
+{
+	u64 own_q16 = (u64)a->own << HPCC_W_BITS;
+
+	if (a->own == HPCC_OWN_UNKNOWN)
+		return p->W_max_q16;
+	if (own_q16 < a->Wc_q16 >> HPCC_OWN_SHIFT)
+		return a->Wc_q16;
+	own_q16 = hpcc_mul_shr(own_q16 + (own_q16 >> HPCC_OWN_SHIFT), ratio_q31, 31);
+	return clamp_t(u64, own_q16, a->Wc_q16, p->W_max_q16);
+}
+
+/* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. Not in the draft: hpcc_most_wind(). */
 static inline u64 hpcc_scale_wind(const struct hpcc_algo *a, const struct hpcc_params *p)
 {
 	/* U in Q32. If U < 2^-32, it is 0, and W is W_max. */
 	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
 	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39, max_t(u64, U_q32, 1));
 
-	u64 most_q16 = p->W_max_q16;
-
-	if (ratio_q31 >> 31)
-		most_q16 = min(most_q16, max(a->Wc_q16, hpcc_mul_shr((u64)a->own * 5 << (HPCC_W_BITS - 2),
-								     ratio_q31, 31)));
-	return min(hpcc_mul_shr(a->Wc_q16, ratio_q31, 31), most_q16);
+	return min(hpcc_mul_shr(a->Wc_q16, ratio_q31, 31),
+		   ratio_q31 >> 31 ? hpcc_most_wind(a, p, ratio_q31) : p->W_max_q16);
 }
 
 /**

@@ -175,22 +175,25 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a, u32 at, u64 dts, 
 }
 
 /* Average the connection's own bytes in flight as hpcc_average() averages U: bytes per d(ts) times
- * the RTT, at least T.
+ * the RTT, at least T. The first time, start with W.
  */
 static inline void hpcc_average_own(struct hpcc_algo *a, const struct hpcc_params *p,
 				    const struct hpcc_measure *m)
 {
-	u64 bytes = min_t(u64, (u64)m->own * m->mss, U32_MAX);
+	u64 own = a->own == HPCC_OWN_UNKNOWN ? a->W_q16 >> HPCC_W_BITS : a->own;
+	u64 bytes = (u64)m->own * m->mss;
+	u64 rtts_q24;
 
-	if (m->rtt > p->T)
-		bytes = hpcc_mul_shr(bytes, hpcc_mul_shr(min(m->rtt, p->T << 16), p->inv_T_q63,
-							 HPCC_INV_T_BITS - HPCC_FRAC_BITS),
-				     HPCC_FRAC_BITS);
+	if (m->rtt > p->T) {
+		rtts_q24 = hpcc_mul_shr(min(m->rtt, p->T << 16), p->inv_T_q63,
+					HPCC_INV_T_BITS - HPCC_FRAC_BITS);
+		bytes = hpcc_mul_shr(bytes, rtts_q24, HPCC_FRAC_BITS);
+	}
 	if (m->dts < p->T)	/* bytes T / d(ts), with the weight d(ts) / T */
-		bytes += a->own - hpcc_mul_shr(a->own, m->dts * p->inv_T_q63, HPCC_INV_T_BITS);
+		bytes += own - hpcc_mul_shr(own, m->dts * p->inv_T_q63, HPCC_INV_T_BITS);
 	else if (m->dts > p->T)
-		bytes = mul_u64_u64_div_u64(bytes, p->T, m->dts);
-	a->own = min_t(u64, bytes, U32_MAX);
+		bytes = hpcc_mul_shr(bytes, hpcc_div_nearest(p->T << 23, m->dts), 23);
+	a->own = min_t(u64, bytes, HPCC_OWN_UNKNOWN - 1);
 }
 
 /* Process the record of a hop, 1 .. @a->nr (draft section 4.2, lines 3-8). @m: all 0 before the

@@ -38,6 +38,12 @@
 #define HPCC_LOST_SHIFT		3
 #define HPCC_LOST_LEAST		3U
 
+/* hpcc_most_wind(): W may exceed the measured bytes in flight by 1 / 2^2 of them, if they are at
+ * least 1 / 2^2 of Wc.
+ */
+#define HPCC_OWN_SHIFT		2
+#define HPCC_OWN_UNKNOWN	(~0U)
+
 /* A link without a record for this many round trips counts as idle. A path of 15 hops that is read
  * one record per round trip stays within this limit.
  */
@@ -204,7 +210,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a, const struct hpcc_params 
 	a->slow_start_limit_q16 = ~0ULL;
 	a->U_q24 = HPCC_ONE_Q24;
 	a->U_low = 0;
-	a->own = min_t(u64, p->W_max_q16 >> HPCC_W_BITS, U32_MAX);
+	a->own = HPCC_OWN_UNKNOWN;
 	a->inc_stage = 0;
 	a->last_update_seq = 0;
 	a->moved = false;
@@ -240,6 +246,7 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a, const struct hpcc_para
 {
 	a->W_q16 = hpcc_clamp_wind(p, W_q16);
 	a->Wc_q16 = a->W_q16;
+	a->own = HPCC_OWN_UNKNOWN;
 	a->slow_start_limit_q16 = max(a->slow_start_limit_q16, a->W_q16);
 	a->inc_stage = p->max_stage;
 	a->reduced = false;
