@@ -33,6 +33,7 @@ WIRE = 38               # bytes on the link besides the IP packet
 ETA = 0.95
 STEPS = 16
 T_UNITS = 6144          # T at the border
+STEP = 0.0005           # s between two writes: the send buffer of a small W does not get empty
 
 
 def border(how=f"quantize {STEPS} strip all", back=False, delay=DELAY, **sysctls):
@@ -51,10 +52,10 @@ def border(how=f"quantize {STEPS} strip all", back=False, delay=DELAY, **sysctls
 
 def load(path, *flows, seconds=0.15, dev="right"):
     """Send on flows. Return the utilization of the inside link, p99 of its queue in packets, and the flows' shares."""
-    send_for(seconds, *flows)
+    send_for(seconds, *flows, step=STEP)
     before, start = path.port(1, dev)["hpcc"], time.monotonic()
     # The flows pause while we read the port. The burst after the pause is less than 1 % of the packets.
-    arrived = send_for(4 * seconds, *flows)
+    arrived = send_for(4 * seconds, *flows, step=STEP)
     after, passed = path.port(1, dev)["hpcc"], time.monotonic() - start
     return ((after["tx_bytes"] - before["tx_bytes"]) * 8e-6 / passed / INSIDE, percentile(before, after, 0.99) / 1538,
             [round(one / sum(arrived), 3) for one in arrived])

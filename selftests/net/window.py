@@ -14,6 +14,7 @@ from lib.net import Pair, joined, no_errors
 from lib.packet import ECHO, FORWARD, Sniffer, data_segments, option, ours_in, sack, sane_segments
 from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle, timed_out
 from lib.path import MBPS, Path
+from lib.star import percentile
 from lib.tcp import get_cc, goodput_mbps, pattern, set_cc, tcp_info, transfer
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
@@ -389,6 +390,27 @@ def test_slow_bottleneck():
     expect_in("goodput", goodput_mbps(client, server, 10000000), 85, 95)
     expect_in("retransmissions of 10000 segments", tcp_info(client)["retrans"], 0, 200)
     expect("mode", path.a.flow(client)["mode"], "telemetry")
+
+
+@cases(pauses_short=(0.002,), pauses_long=(0.02,))
+def pauses(pause_s):
+    """An application that pauses leaves its link idle. W still grows only to what the link carries, not to B_host T."""
+    need_virtual_time()
+    path = Path(switches=1)
+    path.change(1, "hpcc rate 200mbit delay 250us")
+    path.change(1, "hpcc delay 250us", "left")
+    client, server = path.connect()
+    for half in 0.2, 0.6:
+        before, most = path.port(1)["hpcc"], 0
+        end = time.monotonic() + half
+        while time.monotonic() < end:
+            transfer((client, server, pattern(random.randrange(20000, 200000))))
+            most = max(most, path.a.flow(client)["W"])
+            time.sleep(pause_s)
+    bdp = 200e6 / 8 * path.a.flow(client)["T_ns"] * 1e-9
+    print(f"# W at most {most / bdp:.2f} BDP")
+    expect_in("W / BDP", most / bdp, 0.7, 2)
+    expect_in("p99 of the queue", percentile(before, path.port(1)["hpcc"], 0.99) / 1538, 0, 20)
 
 
 def test_one_loss_keeps_W():
