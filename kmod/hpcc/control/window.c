@@ -160,14 +160,31 @@ static u32 hpcc_conserve(struct sock *sk, struct hpcc_flow *flow, const struct r
 	return hpcc_cwnd(sk, flow);
 }
 
+/* Whether to send a packet although W or more is in flight: no packet has left for half of a round
+ * trip. If the path dropped the end of a burst, the ACK of this packet shows the loss; otherwise
+ * only the timer of TCP's tail loss probe would, which is much longer than the round trip of a data
+ * centre.
+ */
+static bool hpcc_is_silent(const struct sock *sk, u32 cwnd, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct sk_buff *last;
+
+	if (tcp_packets_in_flight(tp) < cwnd || inet_csk(sk)->icsk_ca_state >= TCP_CA_Recovery)
+		return false;
+	last = tcp_rtx_queue_tail(sk);
+	return last && rs->rtt_us > 0 &&
+	       2 * (tp->tcp_mstamp - tcp_skb_timestamp_us(last)) > rs->rtt_us;
+}
+
 /* Set cwnd, burst limit and pacing rate from W. */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = flow->conserving ? hpcc_conserve(sk, flow, rs) : hpcc_cwnd(sk, flow);
 
-	tcp_snd_cwnd_set(tp, cwnd);
+	flow->dirty = !flow->conserving && hpcc_is_silent(sk, cwnd, rs);
+	tcp_snd_cwnd_set(tp, flow->dirty ? tcp_packets_in_flight(tp) + 1 : cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);
 	hpcc_set_rate(sk, flow, true);
-	flow->dirty = false;
 }
