@@ -495,7 +495,7 @@ def test_recovery():
     for seg in segments[3:12]:
         right = (seg.seq + len(seg.payload)) & 0xffffffff
         sack = b"\1\1\5\12" + left.to_bytes(4, "big") + right.to_bytes(4, "big")
-        flow.send(sack + option(ECHO, [link.step(9000, 0.1).raw()], SCALE), ack=lost)
+        flow.send(sack + option(ECHO, [link.step(1500, 0.1).raw()], SCALE), ack=lost)
         while (new := flow.read(0.5e-9 * T_NS)):
             out += 1
             lost_again |= new.seq == lost
