@@ -178,6 +178,6 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 			 flow->U, flow->eta);
 	else
 		snprintf(text, size, "U %.2f is below eta %.2f: W grows until hop %u, the busiest, "
-			 "is at eta", flow->U, flow->eta, hop->nr);
+			 "is at eta, as long as the flow uses W", flow->U, flow->eta, hop->nr);
 	return text;
 }
