@@ -141,8 +141,8 @@ static inline void hpcc_average(struct hpcc_algo *a, const struct hpcc_params *p
 	a->moved = true;
 }
 
-/* State of MeasureInflight while the records of an ACK are processed. If @mss is 0, the connection's
- * own bytes in flight are not measured.
+/* State of MeasureInflight while the records of an ACK are processed. If @mss is 0, the bytes that
+ * the connection itself has in flight are not measured.
  */
 struct hpcc_measure {
 	u64	rtt;	/* set by the caller: RTT of the ACK, time units */

@@ -100,13 +100,13 @@ struct hpcc_link {
 	u32	rtt_us;		/* set by the caller: age of the segment with that record */
 	/* Since when it is the bottleneck, by the clock of hpcc_find_bottleneck(); 0: it is not. */
 	u32	bottleneck_since;
-	u32	delivered;	/* packets that had arrived at the last report (struct hpcc_measure) */
+	u32	delivered;	/* packets of the connection that had arrived at the last report */
 	u8	tag;		/* tag of the last record */
 	u8	rounds;		/* round trips since the last report, at most HPCC_LINK_ROUNDS */
 	u8	quiet;		/* 1 + RTTs of quiet, at most 1 + HPCC_QUIET_STEPS; 0: a record */
 	u8	scale : 6;	/* set by the caller: exponent of the unit of the counters */
 	bool	valid : 1;	/* ts, tx and qlen are a baseline for the next record */
-	bool	began_valid : 1;	/* valid when the round trip of <hpcc/law/fallback.h> began */
+	bool	began_valid : 1;	/* valid when the round trip of fallback.h began */
 };
 
 /* State of one connection. */
