@@ -12,7 +12,7 @@ from lib.box import BoxPath
 from lib.ktap import cases, expect, expect_in, main, need_virtual_time
 from lib.net import Pair, joined, no_errors
 from lib.packet import ECHO, FORWARD, Sniffer, data_segments, option, ours_in, sack, sane_segments
-from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle, timed_out
+from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, measured, near, settle, timed_out
 from lib.path import MBPS, Path
 from lib.star import percentile
 from lib.tcp import get_cc, goodput_mbps, pattern, set_cc, tcp_info, transfer
@@ -411,6 +411,22 @@ def pauses(pause_s):
     print(f"# W at most {most / bdp:.2f} BDP")
     expect_in("W / BDP", most / bdp, 0.7, 2)
     expect_in("p99 of the queue", percentile(before, path.port(1)["hpcc"], 0.99) / 1538, 0, 20)
+
+
+def test_silence():
+    """A queue reduces W below the bytes in flight. After half of a round trip without a packet one packet leaves; its
+    ACK shows whether the end of the burst was lost.
+    """
+    flow, link, _ = measured(2, 1.0, 0.9)
+    segments = data_segments(flow.run())
+    expect_in("segments in flight", len(segments), 20, 200)
+    sent = []
+    for seg, wait_T in zip(segments, (0, 0, 4, 0.1, 10)):
+        time.sleep(wait_T * 1e-9 * T_NS)
+        flow.acked = (seg.seq + len(seg.payload)) & 0xffffffff
+        flow.send(option(ECHO, [link.step(9000, 1, 10).raw()], SCALE))
+        sent.append(len(data_segments(flow.run(0.05e-9 * T_NS))))
+    expect("segments per ACK", sent[1:], [0, 1, 0, 1])
 
 
 def test_one_loss_keeps_W():
