@@ -193,7 +193,7 @@ static int read_params(struct trace *t)
 	if (param(t, "T_ns", 1e3, 1e9, &T_ns) ||
 	    param(t, "w_max", 1, 1e12, &t->w_max) ||
 	    param(t, "eta", 1e-3, 1, &eta) ||
-	    param(t, "max_stage", 0, UINT32_MAX, &max_stage) ||
+	    param(t, "max_stage", 0, UINT8_MAX, &max_stage) ||
 	    param(t, "w_ai", 0, t->w_max, &w_ai) ||
 	    param(t, "w_min", 1e-3, t->w_max, &w_min))
 		return -EINVAL;

@@ -58,7 +58,7 @@ TEST(params_init__rounds_and_clamps)
 		  { 8, 1ULL << 60, BYTES(1000), BYTES(10), BYTES(3), ETA } },
 		/* 2^63 = 3 * 3074457345618258602 + 2 */
 		{ 3, 1, 1, 0, ETA, 5, { 3, 3074457345618258603ULL, 1, 1, 0, ETA } },
-		{ 0, 0, 0, ~0ULL, 0, ~0U, { 1, 1ULL << 63, 1, 1, 1, 1 } },
+		{ 0, 0, 0, ~0ULL, 0, 255, { 1, 1ULL << 63, 1, 1, 1, 1 } },
 		{ ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0U, 0,
 		  { HPCC_T_MAX, 1ULL << 23, most, most, most, HPCC_ONE_Q24 } },
 	};

@@ -46,18 +46,20 @@
  * only because the connection itself had nothing to send, or waited until W was in flight. So W
  * grows to what the connection had in flight, times eta/U, and 1/4 of that for the errors of the
  * measurement. If the connection used less than 1/4 of Wc, the measurement covers too few packets.
+ * W can always grow to one segment: with a smaller W, most intervals contain no segment.
  */
 static inline u64 hpcc_most_wind(const struct hpcc_algo *a, const struct hpcc_params *p,
 				 u64 ratio_q31)
 {
+	u64 least_q16 = max(a->Wc_q16, (u64)p->mss << HPCC_W_BITS);
 	u64 own_q16 = (u64)a->own << HPCC_W_BITS;
 
 	if (a->own == HPCC_OWN_UNKNOWN)
 		return p->W_max_q16;
 	if (own_q16 < a->Wc_q16 >> HPCC_OWN_SHIFT)
-		return a->Wc_q16;
+		return min(least_q16, p->W_max_q16);
 	own_q16 = hpcc_mul_shr(own_q16 + (own_q16 >> HPCC_OWN_SHIFT), ratio_q31, 31);
-	return clamp_t(u64, own_q16, a->Wc_q16, p->W_max_q16);
+	return min(max(own_q16, least_q16), p->W_max_q16);
 }
 
 /* Wc / (U/eta) (draft line 13): bytes, Q16, at most W_max. Not in the draft: hpcc_most_wind(). */

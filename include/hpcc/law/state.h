@@ -76,7 +76,8 @@ struct hpcc_params {
 	u64	W_min_q16;	/* lower clamp, bytes */
 	u64	W_ai_q16;	/* additive increase per update, bytes */
 	u32	eta_q24;	/* target utilisation */
-	u32	max_stage;	/* additive increases before a multiplicative one, 0 .. 255 */
+	u8	max_stage;	/* additive increases before a multiplicative one */
+	u16	mss;		/* set by the caller: a W up to this needs no hpcc_most_wind(), bytes */
 	u64	inv_T_q63;	/* 1 / T */
 };
 
@@ -155,7 +156,7 @@ static inline u64 hpcc_div_nearest(u64 a, u64 b)
  * @W_min_q16: lower clamp of W, bytes; taken as 1 .. @W_init_q16
  * @W_ai_q16: additive increase, bytes; taken as 0 .. @W_init_q16
  * @eta_q24: target utilisation; taken as 1 .. HPCC_ONE_Q24
- * @max_stage: maxStage; 0 makes every update multiplicative
+ * @max_stage: maxStage, 0 .. 255; 0 makes every update multiplicative
  */
 static inline void hpcc_params_init(struct hpcc_params *p, u64 T, u64 W_init_q16, u64 W_min_q16,
 				    u64 W_ai_q16, u32 eta_q24, u32 max_stage)
@@ -166,6 +167,7 @@ static inline void hpcc_params_init(struct hpcc_params *p, u64 T, u64 W_init_q16
 	p->W_ai_q16 = min_t(u64, W_ai_q16, p->W_max_q16);
 	p->eta_q24 = clamp_t(u32, eta_q24, 1, HPCC_ONE_Q24);
 	p->max_stage = max_stage;
+	p->mss = 0;
 	p->inv_T_q63 = hpcc_div_nearest(BIT_ULL(HPCC_INV_T_BITS), p->T);
 }
 

@@ -49,6 +49,7 @@ static void __cold hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
 			 div_u64((u64)policy.eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
+	flow->params.mss = min_t(u32, tcp_sk(sk)->mss_cache, U16_MAX);
 	flow->params.W_ai_q16 = hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16),
 					   policy.n_flows, was_q16);
 
