@@ -106,18 +106,35 @@ static long double U_of(const struct hpcc_algo *a)
 	return ldexpl(a->U_q24, -24) + ldexpl(a->U_low, -44);
 }
 
+/* The largest W while U is below eta, in long double. */
+static long double most_wind(const struct hpcc_algo *was, const struct hpcc_algo *now,
+			     const struct hpcc_params *p, long double ratio)
+{
+	long double own = ldexpl(now->own, HPCC_W_BITS);
+
+	if (now->own == HPCC_OWN_UNKNOWN || ratio < 1)
+		return p->W_max_q16;
+	if ((u64)now->own << HPCC_W_BITS < was->Wc_q16 / 4)
+		return was->Wc_q16;
+	return fmaxl(own * 5 / 4 * ratio, was->Wc_q16);
+}
+
 /* Compare the window in @now with ComputeWind in long double from the previous state @was. */
 static void expect_window(const struct hpcc_algo *was, const struct hpcc_algo *now,
 			  const struct hpcc_params *p)
 {
 	long double U = fmaxl(U_of(now), 0x1p-32L), eta = ldexpl(p->eta_q24, -24);
-	long double W = was->Wc_q16 + (long double)p->W_ai_q16;
+	bool unused = now->own != HPCC_OWN_UNKNOWN &&
+		      (u64)now->own << HPCC_W_BITS < was->Wc_q16 / 4;
+	long double W_ai = now->U_q24 < p->eta_q24 && unused ? 0 : p->W_ai_q16;
+	long double W = was->Wc_q16 + W_ai;
 	long double error = 2;
 
 	if (now->U_q24 >= p->eta_q24 || was->inc_stage >= max_stage_of(was, p) ||
 	    (now->quiet && !was->reduced)) {
 		/* the rounding errors of U in Q32 and of eta / U in Q31 */
-		W = fminl(was->Wc_q16 * (eta / U), p->W_max_q16) + p->W_ai_q16;
+		W = fminl(was->Wc_q16 * (eta / U), most_wind(was, now, p, eta / U));
+		W = fminl(W, p->W_max_q16) + W_ai;
 		error += W * (0x1p-31L / U + 0x1p-31L * U / eta);
 	}
 	W = fminl(fmaxl(W, p->W_min_q16), p->W_max_q16);
@@ -182,6 +199,7 @@ static void expect_ack(const struct hpcc_algo *was, const struct hpcc_algo *now,
 	if (bits & HPCC_ACK_NO_SAMPLE) {
 		expect(now->W_q16 == was->W_q16 && now->Wc_q16 == was->Wc_q16);
 		expect(now->U_q24 == was->U_q24 && now->U_low == was->U_low);
+		expect(now->own == was->own);
 		expect(now->inc_stage == was->inc_stage);
 		expect(now->last_update_seq == was->last_update_seq || bits & HPCC_ACK_FIRST);
 		expect(!(bits & HPCC_ACK_UPDATE));
@@ -222,6 +240,45 @@ static void expect_any_order(const struct hpcc_algo *was, const struct hpcc_algo
 	}
 }
 
+/* The own bytes of @m, averaged as U, in long double. 1/T and T/d(ts) have 22 significant bits. */
+static void expect_own(const struct hpcc_algo *was, const struct hpcc_algo *now,
+		       const struct hpcc_params *p, const struct hpcc_measure *m)
+{
+	long double own = was->own == HPCC_OWN_UNKNOWN ? was->W_q16 >> HPCC_W_BITS : was->own;
+	long double bytes = (long double)m->own * m->mss, T = p->T;
+	long double error;
+
+	if (!m->mss) {
+		expect(now->own == was->own);
+		return;
+	}
+	bytes *= fminl(fmaxl(m->rtt / T, 1), 65536);
+	error = 2 + (bytes + own) * 0x1p-22L;
+	if (m->dts < p->T)
+		bytes += own * (1 - m->dts / T);
+	else
+		bytes *= T / m->dts;
+	expect(fabsl(now->own - fminl(bytes, HPCC_OWN_UNKNOWN - 1)) <= error);
+}
+
+/* hpcc_new_ack() of a connection that measures its own bytes. @m: rtt, delivered, mss. */
+static u32 own_ack(struct hpcc_algo *a, const struct hpcc_params *p, const struct hpcc_sample *s,
+		   u32 n, struct hpcc_measure m, u32 ack_seq, u32 snd_nxt)
+{
+	const struct hpcc_algo was = *a;
+	u32 bits;
+
+	for (u32 i = 0; i < n; i++)
+		hpcc_measure_link(a, p, &s[i], &m);
+	a->moved = false;
+	bits = hpcc_measure_end(a, p, &m);
+	if (!a->moved)
+		m.mss = 0;
+	a->moved |= was.moved;
+	expect_own(&was, a, p, &m);
+	return hpcc_follow(a, p, bits, ack_seq, snd_nxt, hpcc_compute_wind);
+}
+
 static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		     const struct hpcc_params *p, u32 n, bool memory)
 {
@@ -230,8 +287,12 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 	struct hpcc_sample *exact;
 	struct hpcc_algo was;
 	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
+	struct hpcc_measure m = {};
 	u32 bits;
 
+	m.rtt = fuzz_take_any(in);
+	m.delivered = fuzz_take_any(in);
+	m.mss = fuzz_take(in, 2);
 	for (u32 i = 0; i < n; i++) {
 		s[i] = take_sample(in, a);
 		if (memory && s[i].hop > a->nr && s[i].hop <= HPCC_HOPS_MAX)
@@ -239,7 +300,7 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 	}
 	was = copy_of(a, L);
 	exact = (struct hpcc_sample *)fuzz_copy((u8 *)s, n * sizeof(*s));
-	bits = hpcc_new_ack(a, p, exact, n, ack_seq, snd_nxt);
+	bits = own_ack(a, p, exact, n, m, ack_seq, snd_nxt);
 	free(exact);
 	expect_ack(&was, a, p, bits);
 	if (!(bits & HPCC_ACK_NO_SAMPLE))

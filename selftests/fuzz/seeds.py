@@ -141,7 +141,8 @@ def record_seeds():
                                     numbers(bps, 8192 << 10, 64 << 20))
 
 def ack(*records, ack_seq, snd_nxt):
-    return bytes([0x80 | len(records)]) + numbers(ack_seq, snd_nxt) + b"".join(records)
+    return (bytes([0x80 | len(records)]) + numbers(ack_seq, snd_nxt, 10_000, ack_seq // 20) +
+            struct.pack("<H", 1000) + b"".join(records))
 
 def since(hop, dts, dtx, qlen, tag=0):
     """Return a record, with times relative to the link's last record."""

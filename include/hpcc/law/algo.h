@@ -42,11 +42,28 @@
 
 #include <hpcc/law/measure.h>
 
+/* Whether the connection had less than 1/4 of Wc in flight. If Wc is less than a segment, most
+ * intervals contain no segment and show nothing.
+ */
+static inline bool hpcc_wind_unused(const struct hpcc_algo *a, const struct hpcc_params *p)
+{
+	return a->own != HPCC_OWN_UNKNOWN && a->Wc_q16 > (u64)p->mss << HPCC_W_BITS &&
+	       (u64)a->own << HPCC_W_BITS < a->Wc_q16 >> HPCC_OWN_SHIFT;
+}
+
+/* W_ai, or 0 if W is not used and U is below eta: otherwise a connection of one packet per round
+ * trip would reach W_max, one W_ai after the other.
+ */
+static inline u64 hpcc_W_ai(const struct hpcc_algo *a, const struct hpcc_params *p)
+{
+	return a->U_q24 < p->eta_q24 && hpcc_wind_unused(a, p) ? 0 : p->W_ai_q16;
+}
+
 /* The largest W if U is below eta: bytes, Q16, at least Wc. @ratio_q31: eta/U. A link can be idle
  * only because the connection itself had nothing to send, or waited until W was in flight. So W
  * grows to what the connection had in flight, times eta/U, and 1/4 of that for the errors of the
  * measurement. If the connection used less than 1/4 of Wc, the measurement covers too few packets.
- * W can always grow to one segment: with a smaller W, most intervals contain no segment.
+ * W can always grow to one segment.
  */
 static inline u64 hpcc_most_wind(const struct hpcc_algo *a, const struct hpcc_params *p,
 				 u64 ratio_q31)
@@ -56,8 +73,8 @@ static inline u64 hpcc_most_wind(const struct hpcc_algo *a, const struct hpcc_pa
 
 	if (a->own == HPCC_OWN_UNKNOWN)
 		return p->W_max_q16;
-	if (own_q16 < a->Wc_q16 >> HPCC_OWN_SHIFT)
-		return min(least_q16, p->W_max_q16);
+	if (hpcc_wind_unused(a, p))
+		return a->Wc_q16;
 	own_q16 = hpcc_mul_shr(own_q16 + (own_q16 >> HPCC_OWN_SHIFT), ratio_q31, 31);
 	return min(max(own_q16, least_q16), p->W_max_q16);
 }
@@ -92,14 +109,14 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a, const struct hpcc_param
 	if (a->reduced)
 		max_stage = max(max_stage, HPCC_CE_STAGES);
 	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= max_stage || (a->quiet && !a->reduced)) {
-		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + p->W_ai_q16);
+		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + hpcc_W_ai(a, p));
 		if (update_wc) {
 			a->inc_stage = 0;
 			a->reduced = false;
 			a->Wc_q16 = W_q16;
 		}
 	} else {
-		W_q16 = hpcc_clamp_wind(p, a->Wc_q16 + p->W_ai_q16);
+		W_q16 = hpcc_clamp_wind(p, a->Wc_q16 + hpcc_W_ai(a, p));
 		if (update_wc) {
 			a->inc_stage++;
 			a->Wc_q16 = W_q16;

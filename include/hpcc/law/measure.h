@@ -141,8 +141,8 @@ static inline void hpcc_average(struct hpcc_algo *a, const struct hpcc_params *p
 	a->moved = true;
 }
 
-/* State of MeasureInflight while the records of an ACK are processed. If @mss is 0, the bytes that
- * the connection itself has in flight are not measured.
+/* State of MeasureInflight while the records of an ACK are processed: at first all 0, except @rtt,
+ * @delivered and @mss. If @mss is 0, the connection's own bytes in flight are not measured.
  */
 struct hpcc_measure {
 	u64	rtt;	/* set by the caller: RTT of the ACK, time units */
@@ -189,10 +189,12 @@ static inline void hpcc_average_own(struct hpcc_algo *a, const struct hpcc_param
 					HPCC_INV_T_BITS - HPCC_FRAC_BITS);
 		bytes = hpcc_mul_shr(bytes, rtts_q24, HPCC_FRAC_BITS);
 	}
-	if (m->dts < p->T)	/* bytes T / d(ts), with the weight d(ts) / T */
+	if (m->dts < p->T) {	/* bytes T / d(ts), with the weight d(ts) / T */
+		bytes = min_t(u64, bytes, HPCC_OWN_UNKNOWN);
 		bytes += own - hpcc_mul_shr(own, m->dts * p->inv_T_q63, HPCC_INV_T_BITS);
-	else if (m->dts > p->T)
+	} else if (m->dts > p->T) {
 		bytes = hpcc_mul_shr(bytes, hpcc_div_nearest(p->T << 23, m->dts), 23);
+	}
 	a->own = min_t(u64, bytes, HPCC_OWN_UNKNOWN - 1);
 }
 

@@ -158,7 +158,7 @@ static inline u64 hpcc_power_wind(struct hpcc_algo *a, const struct hpcc_params 
 
 	if (a->reduced)
 		W_q16 = min(W_q16, a->Wc_q16);
-	W_q16 = hpcc_clamp_wind(p, W_q16 + p->W_ai_q16);
+	W_q16 = hpcc_clamp_wind(p, W_q16 + hpcc_W_ai(a, p));
 	W_q16 += ((s64)(a->W_q16 - W_q16) * HPCC_POWER_KEEP) >> HPCC_POWER_SHIFT;
 	if (update_wc) {
 		a->Wc_q16 = W_q16;
