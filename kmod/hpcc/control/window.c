@@ -174,8 +174,9 @@ static bool hpcc_is_silent(const struct sock *sk, u32 cwnd, const struct rate_sa
 	if (tcp_packets_in_flight(tp) < cwnd || inet_csk(sk)->icsk_ca_state >= TCP_CA_Recovery)
 		return false;
 	last = tcp_rtx_queue_tail(sk);
+	/* If fq still holds the packet, its time is in the future. */
 	return last && rs->rtt_us > 0 &&
-	       2 * (tp->tcp_mstamp - tcp_skb_timestamp_us(last)) > rs->rtt_us;
+	       2 * (s64)(tp->tcp_mstamp - tcp_skb_timestamp_us(last)) > rs->rtt_us;
 }
 
 /* Set cwnd, burst limit and pacing rate from W. */
@@ -184,8 +185,10 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow, const struct rate_sampl
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = flow->conserving ? hpcc_conserve(sk, flow, rs) : hpcc_cwnd(sk, flow);
 
-	flow->dirty = !flow->conserving && hpcc_is_silent(sk, cwnd, rs);
-	tcp_snd_cwnd_set(tp, flow->dirty ? tcp_packets_in_flight(tp) + 1 : cwnd);
+	tcp_snd_cwnd_set(tp, cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);
 	hpcc_set_rate(sk, flow, true);
+	flow->dirty = !flow->conserving && hpcc_is_silent(sk, cwnd, rs);
+	if (unlikely(flow->dirty))
+		tcp_snd_cwnd_set(tp, tcp_packets_in_flight(tp) + 1);
 }
