@@ -15,7 +15,7 @@
 . "$HERE/../debian.sh"
 # Variables of tests, which a guest gets if they are set
 TEST_VARIABLES='KTAP_ONLY HPCC_STALL HPCC_STRESS HPCC_STRESS_ROUNDS HPCC_STRANGE_S HPCC_FUZZ_PACKETS
-	HPCC_FUZZ_MESSAGES HPCC_FUZZ_SEED'
+	HPCC_FUZZ_MESSAGES HPCC_FUZZ_SEED HPCC_OBSERVE_S'
 
 # job_option NAME VALUE: handle an option that both scripts have; fail for another one.
 # shellcheck disable=SC2034 # the caller uses them

@@ -43,6 +43,7 @@ class Peer:
     FLAGS = 0x1001          # IFF_TUN, IFF_NO_PI
     HEAD = 0                # bytes before each packet
     isn = 0x10000000
+    mss = 1460              # in our SYN
 
     @classmethod
     def new_isn(cls):
@@ -145,7 +146,7 @@ class Peer:
 
     def syn_options(self, ours):
         """Return the options of our SYN or SYN-ACK."""
-        opts = struct.pack("!BBH", 2, 4, 1460)
+        opts = struct.pack("!BBH", 2, 4, self.mss)
         opts += b"\x04\x02\x01\x01" if self.sack else b""
         return opts + self.stamp() + b"\x01\x03\x03\x07" + ours
 

@@ -144,6 +144,7 @@ int cmd_observe(int argc, char **argv)
 	};
 	struct observe_bpf *bpf;
 	struct bpf_link *link;
+	bool full = false;
 	int fd;
 
 	take_options(argc, argv, options);
@@ -159,13 +160,18 @@ int cmd_observe(int argc, char **argv)
 	if (!link)
 		die("cannot attach to %s: %s", name, missing(errno));
 	fprintf(stderr, "observing new connections of %s; Ctrl-C ends\n", name);
-	while (!interrupted() && is_attached(link))
+	while (!interrupted() && is_attached(link)) {
 		poll(NULL, 0, LOOK_MS);
+		if (!full && bpf->bss->missed)
+			fprintf(stderr, "%u flows are observed, and there is no space for more "
+				"(--flows)\n", flows);
+		full = bpf->bss->missed;
+	}
 	if (!interrupted())
 		die("the cgroup %s was removed", name);
 	if (bpf->bss->missed)
-		fprintf(stderr, "%llu flows were not observed, because there were %u (--flows)\n",
-			(unsigned long long)bpf->bss->missed, flows);
+		fprintf(stderr, "%llu flows were not observed\n",
+			(unsigned long long)bpf->bss->missed);
 	bpf_link__destroy(link);
 	observe_bpf__destroy(bpf);
 	close(fd);

@@ -22,6 +22,8 @@
 #define Q24		(1 << 24)
 /* A hop without records for this long is no longer reported, if another hop is. */
 #define GONE_NS		2000000000ULL
+/* No congestion window is as large; 8e6 times this value fits 64 bits. */
+#define W_LIMIT		(1ULL << 40)
 /* Flows that are read at once; more than a bucket of the map has. */
 #define BATCH		256
 
@@ -133,6 +135,17 @@ static void measure(struct flow *flow, const struct observed_flow *from,
 	flow->U = (double)a.U_q24 / Q24;
 }
 
+/* Whether an observer could have written this. Anybody with CAP_BPF may create such a map. */
+static bool is_plausible(const struct observed_flow *from)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(from->cc) - 1 && from->cc[i]; i++)
+		if (from->cc[i] <= ' ' || from->cc[i] >= 0x7f)
+			return false;
+	return from->scale <= HPCC_SCALE_MAX && from->W < W_LIMIT;
+}
+
 static void take(const struct reader *reader, uint64_t cookie, const struct observed_flow *from)
 {
 	struct flow flow = {
@@ -150,7 +163,7 @@ static void take(const struct reader *reader, uint64_t cookie, const struct obse
 		.nr_hops = min_t(u32, from->hops, HPCC_HOPS_MAX),
 	};
 
-	if (from->netns != reader->netns)
+	if (from->netns != reader->netns || !is_plausible(from))
 		return;
 	memcpy(&flow.local.addr, from->laddr, sizeof(flow.local.addr));
 	memcpy(&flow.peer.addr, from->raddr, sizeof(flow.peer.addr));

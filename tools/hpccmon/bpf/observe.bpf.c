@@ -318,7 +318,7 @@ static __always_inline void reserve_option(struct bpf_sock_ops *ctx)
 	flow->type = 0;
 	if (ctx->skb_tcp_flags & TCP_RST)
 		return;
-	room = ctx->skb_len + ROOM <= ctx->mss_cache;
+	room = !ctx->skb_len || ctx->skb_len + ROOM <= ctx->mss_cache;
 	if (!room && !flow->armed)
 		return;
 	flow->type = choose(flow, ctx, ctx->skb_len, room);
