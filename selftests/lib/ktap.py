@@ -46,7 +46,7 @@ def defer(function, *args):
     _deferred.append((function, args))
 
 
-def _run_deferred():
+def run_deferred():
     while _deferred:
         function, args = _deferred.pop()
         try:
@@ -125,7 +125,7 @@ def run(tests):
             try:
                 test()
             finally:
-                _run_deferred()
+                run_deferred()
             expect("kernel log", log.complaints(), [])
             results.add(True, name)
         except Skip as why:

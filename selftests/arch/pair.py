@@ -1,0 +1,223 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""A big-endian host and a little-endian one. With every carrier and every type of option, both ends of a connection
+have the state that the path has.
+
+scripts/check-arch runs this program in two guests. Two cables connect them: the packets of the tests, on eth0, and
+the control of the other guest. The big-endian guest runs the tests, the other one does what it asks. Each has half of
+a path: host - switch - cable - switch - host.
+"""
+
+import contextlib
+import functools
+import random
+import select
+import subprocess
+import sys
+import time
+import traceback
+from multiprocessing.connection import Client, Listener
+
+from lib.ktap import run_deferred, cases, defer, expect, main, prepare
+from lib.net import Netns
+from lib.path import CARRIERS, set_links
+from lib.sign import set_keys
+from lib.tcp import let_go
+
+HERE, THERE = 1, 2
+CONTROL = ("192.0.2.2", 6000)
+RATES = {(1, 1): 1000, (1, 2): 900, (2, 1): 800, (2, 2): 700}      # Mbit/s of each node's ports
+LINKS = {at: (*at, mbps * 1000000) for at, mbps in RATES.items()}
+# The hops of the data that a host sends
+HOPS = {HERE: {1: LINKS[1, 2], 2: LINKS[2, 2]}, THERE: {1: LINKS[2, 1], 2: LINKS[1, 1]}}
+KEY = bytes(range(16))
+NBYTES = 300000
+# Counters of bytes that one end wrote and the other one did not understand. Others also grow on a slow machine.
+BAD = ("syn_invalid", "response_ignored", "unagreed_ignored", "malformed_ignored", "checksum_ignored", "policy_ignored",
+       "bad_hop_ignored", "unsigned_ignored", "wrong_tag_ignored", *(f"{name}_ignored" for name in CARRIERS))
+
+
+class Half:
+    """A host and its switch, whose ports are 1 towards the big-endian host and 2 towards the other."""
+
+    def __init__(self, node, version, stamp, push, known, key, sysctls):
+        self.node, self.sock = node, None
+        self.host, self.switch = Netns(start_rtt_ns=10**9, **sysctls), Netns()
+        self.addr = [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")][version == 6]
+        self.host.ip(f"link add dev0 type veth peer name dev0 netns {self.switch.path}",
+                     f"addr add {self.addr[node - 1]}/{24 if version == 4 else 64} dev dev0", "link set dev0 up")
+        subprocess.run(["ip", "link", "set", "eth0", "netns", self.switch.path], check=True)
+        defer(self.switch.ip, "link set eth0 netns 1")
+        self.switch.ip("link add br0 type bridge", "link set br0 up",
+                       "link set dev0 master br0 up", "link set eth0 master br0 up")
+        for port, dev in enumerate(("dev0", "eth0") if node == HERE else ("eth0", "dev0"), 1):
+            rate = f"rate {RATES[node, port]}mbit"
+            self.switch.tc(f"qdisc add dev {dev} root hpcc {rate} node {node} port {port} {stamp}")
+        self.host.tc(f"qdisc add dev dev0 root hpcc rate 1000mbit {f'stamp {push}' if push else 'nostamp'}")
+        self.host.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        set_links(self.host, *(link for at, link in LINKS.items() if known))
+        if key:
+            set_keys(self.host, KEY)
+        self.host.ask()
+        self.listener = self.host.listen(self.addr[node - 1])
+
+    def connect(self):
+        self.sock = self.host.socket(6 if ":" in self.addr[0] else 4)
+        self.sock.settimeout(20)
+        self.sock.connect((self.addr[2 - self.node], 5000))
+
+    def accept(self):
+        self.sock = self.listener.accept()[0]
+
+    def close(self):
+        let_go(self.sock)
+
+    def exchange(self, seed):
+        """Send data and receive the other host's."""
+        mine, want = (random.Random(seed + node).randbytes(NBYTES) for node in (self.node, 3 - self.node))
+        left, got = memoryview(mine), bytearray()
+        self.sock.setblocking(False)
+        while left or len(got) < NBYTES:
+            readable, writable, _ = select.select([self.sock], [self.sock] if left else [], [], 60)
+            if writable:
+                left = left[self.sock.send(left):]
+            elif not readable:
+                raise AssertionError(f"stalls: {len(left)} to send, {len(got)} received")
+            if readable:
+                chunk = self.sock.recv(1 << 18)
+                expect("closed early", not chunk, False)
+                got += chunk
+        expect("data", bytes(got) == want, True)
+
+    def state(self):
+        """Return what both ends must agree on, the counters that changed, and the counters of errors."""
+        self.host.ask()
+        port = self.sock.getsockname()[1]
+        flow, attrs = self.host.flow(self.sock), next(one for one in self.host.dump() if one["lport"] == port)
+        counters = {name: n for name, n in self.host.counters().items() if n}
+        return ({name: flow[name] for name in ("mode", "hops", "receiver")} | {"signed": "signed" in attrs},
+                self.host.links(self.sock), counters,
+                {"InCsumErrors": self.host.snmp("InCsumErrors")} |
+                {name: n for name, n in counters.items() if name in BAD})
+
+    def stamped(self):
+        """Return the statistics of the switch's port towards the other guest."""
+        return self.switch.port("eth0")["hpcc"]
+
+
+class Far:
+    """The half in the other guest."""
+
+    def __init__(self, *how):
+        defer(self.call, "end")
+        self.call("Half", *how)
+
+    def start(self, *request):
+        control().send(request)
+
+    def finish(self):
+        good, result = control().recv()
+        if not good:
+            raise AssertionError(f"in the other guest: {result}")
+        return result
+
+    def call(self, *request):
+        self.start(*request)
+        return self.finish()
+
+
+def up(node):
+    """Configure the cable for control."""
+    subprocess.run(["ip", "-batch", "-"], input=f"addr add 192.0.2.{node}/24 dev eth1\nlink set eth1 up\n", text=True,
+                   check=True)
+
+
+@functools.cache
+def control():
+    """Return the connection to the other guest, once that one has booted."""
+    up(HERE)
+    for _ in range(300):
+        with contextlib.suppress(OSError):
+            return Client(CONTROL, authkey=KEY)
+        time.sleep(1)
+    raise AssertionError("no other guest")
+
+
+def obey():
+    """Do what the other guest asks, until it leaves."""
+    up(THERE)
+    half = None
+    with Listener(CONTROL, authkey=KEY) as listener, listener.accept() as link, contextlib.suppress(EOFError):
+        while True:
+            name, *args = link.recv()
+            try:
+                result = None
+                if name == "Half":
+                    half = Half(*args)
+                elif name == "end":
+                    run_deferred()
+                else:
+                    result = getattr(half, name)(*args)
+                link.send((True, result))
+            except Exception:
+                link.send((False, traceback.format_exc()))
+
+
+def one(here, there, active, want, hops, seed):
+    """Send data both ways until both ends have the wanted state. Return the counters of both."""
+    states = []
+    for again in range(30):
+        if again % 5 == 0:      # A slow machine may look like a path that drops packets: another connection.
+            if active == "here":
+                here.connect()
+                there.call("accept")
+            else:
+                there.call("connect")
+                here.accept()
+        there.start("exchange", seed + 10 * again)
+        here.exchange(seed + 10 * again)
+        there.finish()
+        states = [here.state(), there.call("state")]
+        good = all(state == want and (not hops or links == HOPS[node])
+                   for node, (state, links, *_) in enumerate(states, 1))
+        if good or again % 5 == 4:
+            here.close()
+            there.call("close")
+        if good:
+            break
+    print(f"# {again + 1} exchanges, {states}")
+    for node, (state, links, _, bad) in enumerate(states, 1):
+        expect(f"state of {node}", state, want)
+        expect(f"links of {node}", links, HOPS[node] if hops else links)
+        expect(f"errors of {node}", bad, {"InCsumErrors": 0})
+    return [counters for *_, counters, _ in states]
+
+
+def run(name, version=4, stamp="tcp", push=None, known=None, key=False, delay=None, **sysctls):
+    """Connect in each direction, and check both ends."""
+    how = version, (f"delay {delay} " if delay else "") + f"stamp {stamp}", push, known is None, key, sysctls
+    here, there = Half(HERE, *how), Far(THERE, *how)
+    csig = name.startswith("csig")      # It transports the signal of one switch.
+    reports = csig or "n_flows" in sysctls or "where" in sysctls
+    want = {"mode": "telemetry", "hops": 1 if csig else 2, "receiver": sysctls.get("where", 0), "signed": key}
+    for seed, active in (100, "here"), (1000, "there"):
+        for node, counters in enumerate(one(here, there, active, want, not csig, seed), 1):
+            for what in (f"{carrier}_{way}" for carrier in CARRIERS for way in ("sent", "received")):
+                expect(f"{what} of {node}", counters.get(what, 0) > 0, what.split("_")[0] in name)
+            for what in "report_sent", "report_received":
+                expect(f"{what} of {node}", counters.get(what, 0) > 0, reports)
+    for node, port in enumerate((here.stamped(), there.call("stamped")), 1):
+        print(f"# port of {node}: stamped {port['stamped']}, unstamped {port['unstamped']}")
+        expect(f"{node}: stamped", port["stamped"] > 0, True)
+        expect(f"{node}: quiet", port["unstamped"]["quiet"] > 0, name == "quiet")
+
+
+MODES = {"option": {}, "ipv6": {"version": 6}, "receiver": {"where": 1}, "report": {"n_flows": 0},
+         "quiet": {"stamp": "tcp above 20kb"}, "signed": {"key": True}, **CARRIERS,
+         "ioam_receiver": CARRIERS["ioam"] | {"where": 1}}
+cases(**{name: (name, how) for name, how in MODES.items()})(lambda name, how: run(name, **how))
+
+if sys.byteorder == "big":
+    main(modules=["sch_hpcc"])
+prepare(["sch_hpcc"], [])
+obey()
