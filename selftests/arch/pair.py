@@ -53,7 +53,7 @@ class Half:
         for port, dev in enumerate(("dev0", "eth0") if node == HERE else ("eth0", "dev0"), 1):
             rate = f"rate {RATES[node, port]}mbit"
             self.switch.tc(f"qdisc add dev {dev} root hpcc {rate} node {node} port {port} {stamp}")
-        self.host.tc(f"qdisc add dev dev0 root hpcc rate 1000mbit nostamp")
+        self.host.tc("qdisc add dev dev0 root hpcc rate 1000mbit nostamp")
         self.host.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
         set_links(self.host, *LINKS.values())
         if key:

@@ -77,7 +77,7 @@ struct hpcc_params {
 	u64	W_ai_q16;	/* additive increase per update, bytes */
 	u32	eta_q24;	/* target utilisation */
 	u8	max_stage;	/* additive increases before a multiplicative one */
-	u16	mss;		/* set by the caller: a W up to this needs no hpcc_most_wind(), bytes */
+	u16	mss;		/* set by the caller: W can always grow to this, bytes */
 	u64	inv_T_q63;	/* 1 / T */
 };
 

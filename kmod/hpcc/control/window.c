@@ -84,7 +84,6 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 
 	if (unlikely(mss != flow->mss)) {
 		flow->mss = mss;
-		flow->params.mss = min_t(u32, mss, U16_MAX);
 		flow->mss_recip = reciprocal_value(mss);
 	}
 	/* TCP cannot have more than 2^30 bytes in flight. */
