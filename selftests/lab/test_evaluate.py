@@ -116,7 +116,7 @@ class Command(unittests.SharedCase):
             files.append([Path(self.directory, out, name).read_bytes() for name in evaluate.OUTPUTS])
         self.assertEqual(*files)
         data = json.loads(files[0][0])
-        self.assertRegex(done.stdout, r"cubic: 1 pass, 1 fail \(sub-packet\), 2 not run\nhpcc: 1 pass, ")
+        self.assertRegex(done.stdout, r"cubic: 1 pass, 1 fail \(sub-packet\), 2 not run\nhpcc: 2 pass, 0 fail")
         self.assertEqual({one["cubic"]["verdict"] for one in data["tests"].values()}, {"pass", "fail", "not run"})
         self.assertRegex("\n".join(data["notes"]), 'dualpi2 not run: qdisc.queue = "dualpi2": .*Linux 6')
         for word in "goodput", "queueing delay p95", "loss", "Jain", "convergence time":
