@@ -182,7 +182,7 @@ class Disk(unittest.TestCase):
                 f"{PAPER} tiny.toml --out o; echo status $?; cat o/results.rst", cwd=directory)
         self.assertEqual(re.findall("status .*", done.stdout), ["status 1", "status 0"], done.stdout + done.stderr)
         failed = re.findall("failed: (own|rare) 30%, hpcc, seed 1: hpcc-lab: --out .*: No space left on device ", done.stderr)
-        self.assertEqual(re.findall(r"2, of which (\d) failed", done.stdout), [str(len(failed)), "0"])
+        self.assertEqual(re.findall(r"2, of which (\d) failed", done.stdout), [str(len(failed)), "0"], done.stdout + done.stderr)
         self.assertRegex(done.stdout, f"{failed[0]} +30% +hpcc +1 +``hpcc-lab: --out .*: No space left")
 
 
