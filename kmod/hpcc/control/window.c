@@ -160,10 +160,10 @@ static u32 hpcc_conserve(struct sock *sk, struct hpcc_flow *flow, const struct r
 	return hpcc_cwnd(sk, flow);
 }
 
-/* Whether to send a packet although W or more is in flight: no packet has left for half of a round
- * trip. If the path dropped the end of a burst, the ACK of this packet shows the loss; otherwise
- * only the timer of TCP's tail loss probe would, which is much longer than the round trip of a data
- * centre.
+/* Whether to send a packet although W or more is in flight: no packet has left for 7/8 of a round
+ * trip, so most of the last burst has arrived. If the path dropped the end of the burst, the ACK of
+ * this packet shows the loss; otherwise only the timer of TCP's tail loss probe would, which is much
+ * longer than the round trip of a data centre.
  */
 static bool hpcc_is_silent(const struct sock *sk, u32 cwnd, const struct rate_sample *rs)
 {
@@ -175,7 +175,7 @@ static bool hpcc_is_silent(const struct sock *sk, u32 cwnd, const struct rate_sa
 	last = tcp_rtx_queue_tail(sk);
 	/* If fq still holds the packet, its time is in the future. */
 	return last && rs->rtt_us > 0 &&
-	       2 * (s64)(tp->tcp_mstamp - tcp_skb_timestamp_us(last)) > rs->rtt_us;
+	       8 * (s64)(tp->tcp_mstamp - tcp_skb_timestamp_us(last)) > 7 * (s64)rs->rtt_us;
 }
 
 /* Set cwnd, burst limit and pacing rate from W. */
