@@ -83,7 +83,7 @@ static struct hpcc_sample take_sample(struct fuzz_input *in, const struct hpcc_a
 /* Number of additive increases before a multiplicative one. */
 static u32 max_stage_of(const struct hpcc_algo *a, const struct hpcc_params *p)
 {
-	return a->reduced ? max((u32)p->max_stage, HPCC_CE_STAGES) : p->max_stage;
+	return a->reduced ? max_t(u32, p->max_stage, HPCC_CE_STAGES) : p->max_stage;
 }
 
 static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p)
