@@ -162,7 +162,7 @@ static u32 hpcc_conserve(struct sock *sk, struct hpcc_flow *flow, const struct r
 
 /* Whether to send a packet although W or more is in flight: no packet has left for 7/8 of a round
  * trip, so most of the last burst has arrived. If the path dropped the end of the burst, the ACK of
- * this packet shows the loss; otherwise only the timer of TCP's tail loss probe would, which is much
+ * this packet shows the loss; otherwise only the timer of TCP's tail loss probe would, which is far
  * longer than the round trip of a data centre.
  */
 static bool hpcc_is_silent(const struct sock *sk, u32 cwnd, const struct rate_sample *rs)
