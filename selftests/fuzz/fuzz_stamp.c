@@ -8,6 +8,7 @@
  * Input: struct setup, byte by byte, then the packet.
  */
 #include "fuzz.h"
+#include "walk.h"
 #include <hpcc/law/phase.h>
 #include <hpcc/wire/respond.h>
 
@@ -39,22 +40,7 @@ static struct setup take_setup(struct fuzz_input *in)
 	return setup;
 }
 
-/* ---- The second walk: all bytes are readable, and ends are pointers ----------- */
-
-struct view {
-	const u8 *start, *p, *end;
-};
-
-/* Whether the packet has n more bytes, and a switch may read them. */
-static bool there(const struct view *v, long n)
-{
-	return v->end - v->p >= n && v->p + n - v->start <= HPCC_WALK_MAX_BYTES;
-}
-
-static u32 be16(const u8 *p)
-{
-	return p[0] * 256 + p[1];
-}
+/* ---- The second walk (walk.h) ---- */
 
 static bool to_ip(struct view *v, u32 *proto)
 {

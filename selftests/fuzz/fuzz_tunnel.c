@@ -7,26 +7,13 @@
  * Input: flags, the number of bytes that are readable at first (2 bytes), then the packet.
  */
 #include "fuzz.h"
+#include "walk.h"
 #include <hpcc/wire/tunnel.h>
 
 #define FIELDS	3
 #define NO_ETH	1	/* the packet begins with an IP header */
 
-/* ---- The second walk: all bytes are readable, and ends are pointers ----------- */
-
-struct view {
-	const u8 *start, *p, *end;
-};
-
-static bool there(const struct view *v, long n)
-{
-	return v->end - v->p >= n && v->p + n - v->start <= HPCC_WALK_MAX_BYTES;
-}
-
-static u32 be16(const u8 *p)
-{
-	return p[0] * 256 + p[1];
-}
+/* ---- The second walk (walk.h) ---- */
 
 static bool inside(struct view v, u32 proto, int tunnels);
 
