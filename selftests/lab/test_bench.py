@@ -95,9 +95,10 @@ class Bench(unittest.TestCase):
             process.stdout.read(1)
             before = lab.descendants_cpu()
             until = time.monotonic() + 30
-            while lab.descendants_cpu() < before + 0.05 and time.monotonic() < until:
+            after = before
+            while after < before + 0.05 and time.monotonic() < until:
                 time.sleep(0.05)
-            after = lab.descendants_cpu()
+                after = lab.descendants_cpu()
             os.killpg(process.pid, signal.SIGKILL)
         self.assertGreaterEqual(after, before + 0.05)
 
