@@ -48,7 +48,7 @@ OWNERS = {
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss burst stamped searching dirty conserving conserve_delivered conserve_lost conserve_sent began_us",
     "flow/flow.c": "kind slots node sk caps snd_end ignored dead lock id rcu",
-    "hook/local_out.c": "next_hop sent accecn",
+    "hook/local_out.c": "next_hop sent spare",
     "hook/option_in.c": "received device",
     "observe/netlink.c": "event",
     "telemetry/identify.c": "identify_active path",

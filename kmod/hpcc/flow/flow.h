@@ -20,7 +20,7 @@
 #include <hpcc/law/algo.h>
 #include <hpcc/law/fallback.h>
 #include <hpcc/law/phase.h>
-#include <hpcc/wire/accecn.h>
+#include <hpcc/wire/spare.h>
 #include <hpcc/wire/record.h>
 
 #include "common/pace.h"
@@ -297,7 +297,7 @@ struct hpcc_flow {
 	u32 ignored[HPCC_IGNORED_MAX];	/* by enum hpcc_ignored */
 
 	bool dead;		/* set by release(): do not dereference @sk */
-	struct hpcc_accecn accecn;	/* written by LOCAL_OUT without a lock (local_out.c) */
+	struct hpcc_spare spare;	/* written by LOCAL_OUT without a lock (local_out.c) */
 	spinlock_t lock;	/* covers @dead, and writers of @path */
 	u32 id;			/* number of the flow in its network namespace */
 	struct rcu_head rcu;

@@ -17,8 +17,8 @@
  *		a segment that already has our option.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
- *	AccECN	If TCP has written an AccECN option, a segment may lose it to make space for our
- *		option; <hpcc/wire/accecn.h> has the rules. TCP's own state counts it as sent.
+ *	spare	A segment may lose TCP's AccECN option, or all SACK blocks but one, to make space for
+ *		our option; <hpcc/wire/spare.h> has the rules. TCP's own state counts them as sent.
  *	headers	The network header and the transport header keep their offsets from skb->data;
  *		csum_start stays at the TCP header.
  */
@@ -293,31 +293,51 @@ static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment 
 	return by;
 }
 
-/* Offset of an AccECN option that @seg may lose; -ENOENT: none. */
-static noinline int __cold hpcc_accecn_spare(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+/* Bytes of options that @seg may lose if it has @room bytes, a multiple of 4. @at: their offset;
+ * @sack: offset of the SACK option that they belong to, 0: of another option.
+ */
+static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struct hpcc_flow *flow,
+					   u32 room, u32 *at, u32 *sack)
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
-	int at = hpcc_accecn_find(opts, seg->thlen - sizeof(struct tcphdr));
-	u32 segs = hpcc_peek(tcp_sk(flow->sk)->segs_out);
-	struct hpcc_accecn last = {
-		.head = READ_ONCE(flow->accecn.head),
-		.segs = READ_ONCE(flow->accecn.segs),
+	u32 len = seg->thlen - sizeof(struct tcphdr);
+	u32 after = hpcc_peek(tcp_sk(flow->sk)->segs_out);
+	u32 before = after - skb_shinfo(seg->skb)->gso_segs;
+	struct hpcc_spare last = {
+		.head = READ_ONCE(flow->spare.head),
+		.segs = READ_ONCE(flow->spare.segs),
 	};
+	int accecn = hpcc_accecn_find(opts, len);
+	u32 more;
 
-	if (at < 0 || !hpcc_accecn_is_usual(seg->state->net))
-		return -ENOENT;
-	if (hpcc_accecn_may_drop(&last, opts + at, segs - skb_shinfo(seg->skb)->gso_segs, segs))
-		return at;
-	WRITE_ONCE(flow->accecn.head, last.head);
-	WRITE_ONCE(flow->accecn.segs, last.segs);
-	return -ENOENT;
+	*sack = 0;
+	if (accecn >= 0 && hpcc_accecn_is_usual(seg->state->net)) {
+		*at = accecn;
+		if (hpcc_accecn_may_drop(&last, opts + accecn, before, after))
+			return HPCC_ACCECN_PADDED;
+		WRITE_ONCE(flow->spare.head, last.head);
+		WRITE_ONCE(flow->spare.segs, last.segs);
+		return 0;
+	}
+	if (room >= hpcc_opt_len(1) || (u8)before == last.segs)
+		return 0;
+	more = hpcc_sack_more(opts, len, sack);
+	len = round_up(hpcc_opt_len(1) - room, HPCC_SACK_BLOCK);
+	if (len > more)
+		return 0;
+	*at = *sack + HPCC_SACK_HEAD + HPCC_SACK_BLOCK + more - len;
+	return len;
 }
 
-static noinline bool __cold hpcc_accecn_drop(struct hpcc_segment *seg, struct hpcc_flow *flow,
-					     u32 at)
+static noinline bool __cold hpcc_spare_drop(struct hpcc_segment *seg, struct hpcc_flow *flow,
+					    u32 at, u32 len, u32 sack)
 {
-	WRITE_ONCE(flow->accecn.segs, hpcc_peek(tcp_sk(flow->sk)->segs_out));
-	return hpcc_segment_cut(seg, at, HPCC_ACCECN_PADDED);
+	WRITE_ONCE(flow->spare.segs, hpcc_peek(tcp_sk(flow->sk)->segs_out));
+	if (!hpcc_segment_cut(seg, at, len))
+		return false;
+	if (sack)
+		seg->skb->data[seg->thoff + sizeof(struct tcphdr) + sack + 1] -= len;
+	return true;
 }
 
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
@@ -332,7 +352,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room, beside, len;
-	int accecn = -ENOENT;
+	u32 spare = 0, at, sack;
 
 	if (!flow)
 		return;
@@ -355,9 +375,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (unlikely(room < HPCC_ROOM_USUAL) && presence == HPCC_ABSENT &&
 	    (!carrier || room < hpcc_opt_len(1) || hpcc_echo_pending(flow) ||
 	     hpcc_phase_needs_slots(READ_ONCE(flow->next_hop)))) {
-		accecn = hpcc_accecn_spare(seg, flow);
-		if (accecn >= 0)
-			room += HPCC_ACCECN_PADDED;
+		spare = hpcc_spare_find(seg, flow, room, &at, &sack);
+		room += spare;
 	}
 	if (carrier)
 		carrier = hpcc_request_by(seg, sk, flow, &room);
@@ -385,7 +404,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
 		carrier = &hpcc_tcp_option;
-	if ((unlikely(len > beside) && !hpcc_accecn_drop(seg, flow, accecn)) ||
+	if ((unlikely(len > beside) && !hpcc_spare_drop(seg, flow, at, spare, sack)) ||
 	    (unlikely(carrier != &hpcc_tcp_option && carrier->push) ?
 	     !carrier->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0))) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);

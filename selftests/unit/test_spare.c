@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/wire/accecn.h>, in the order of its functions. */
+/* Unit tests of <hpcc/wire/spare.h>, in the order of its functions. */
 #include <errno.h>
 
 #include "test.h"
-#include <hpcc/wire/accecn.h>
+#include <hpcc/wire/spare.h>
 
 #define TIMESTAMPS	"\x01\x01\x08\x0a\0\0\0\x01\0\0\0\x02"
 #define ACCECN		"\xae\x0b\0\0\x01\0\0\x07\0\x05\x09"
@@ -51,7 +51,7 @@ TEST(accecn_find__other_forms_stay)
 /* A connection sends a segment of @segs packets whose option is @opt, and leaves the option out
  * whenever it may. Return: whether it left the option out.
  */
-static bool drop(struct hpcc_accecn *last, const u8 *opt, u32 *sent, u32 segs)
+static bool drop(struct hpcc_spare *last, const u8 *opt, u32 *sent, u32 segs)
 {
 	u32 before = *sent;
 	bool may;
@@ -65,7 +65,7 @@ static bool drop(struct hpcc_accecn *last, const u8 *opt, u32 *sent, u32 segs)
 
 TEST(accecn_may_drop__in_turns)
 {
-	struct hpcc_accecn last = { 0 };
+	struct hpcc_spare last = { 0 };
 	u8 opt[] = ACCECN;
 	u32 sent = 0;
 
@@ -86,7 +86,7 @@ TEST(accecn_may_drop__changes_stay_twice)
 	u8 opt[] = ACCECN;
 
 	for (u32 i = 0; i < ARRAY_SIZE(bytes); i++) {
-		struct hpcc_accecn last = { 0 };
+		struct hpcc_spare last = { 0 };
 		u32 sent = 0xfffffffd;
 
 		assert_false(drop(&last, opt, &sent, 1));
@@ -103,4 +103,48 @@ TEST(accecn_may_drop__changes_stay_twice)
 			assert_false(drop(&last, opt, &sent, 1));
 		}
 	}
+}
+
+/* Search in a copy on the heap. Return: the length of the blocks; @at: offset of the option */
+static u32 more(const char *opts, u32 len, u32 *at)
+{
+	u8 *copy = malloc(len);
+	u32 n;
+
+	memcpy(copy, opts, len);
+	n = hpcc_sack_more(copy, len, at);
+	free(copy);
+	return n;
+}
+
+#define MORE(opts, at)	more(opts, sizeof(opts) - 1, at)
+#define BLOCK(from, to)	"\xff\xff\xff" from "\0\0\0" to
+
+TEST(sack_more__blocks_behind_the_first)
+{
+	u32 at = 0;
+
+	assert_int_equal(MORE(TIMESTAMPS "\x01\x01\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08"),
+			      &at), 8);
+	assert_int_equal(at, 14);
+	/* the second block is the later one */
+	assert_int_equal(MORE("\x01\x01\x05\x1a" BLOCK("\x10", "\x02") BLOCK("\x50", "\x09")
+			      BLOCK("\x60", "\x09"), &at), 16);
+	assert_int_equal(at, 2);
+}
+
+TEST(sack_more__must_stay)
+{
+	u32 at = 7;
+
+	assert_int_equal(MORE(TIMESTAMPS, &at), 0);
+	assert_int_equal(MORE(TIMESTAMPS SACK, &at), 0);
+	/* a D-SACK: the first block is within the second one, or equal to it */
+	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x08") BLOCK("\x50", "\x09"), &at), 0);
+	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x50", "\x09"), &at), 0);
+	/* not as Linux writes it, or malformed */
+	assert_int_equal(MORE("\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08"), &at), 0);
+	assert_int_equal(MORE("\x01\x01\x05\x13" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08") "\0", &at), 0);
+	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x09"), &at), 0);
+	assert_int_equal(at, 7);
 }

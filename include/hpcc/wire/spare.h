@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
+ * Options of TCP that a segment may leave without, to make room for ours. They leave at most in
+ * every second segment.
+ *
  * The AccECN option of RFC 9768, which TCP writes into each segment from Linux 6.18 on if both ends
  * negotiated AccECN, and tcp_ecn_option is 2 (the default) or 3. With 1 all options stay.
  * Beside timestamps it leaves 16 bytes, which is one record. Its counters are cumulative, and the
@@ -13,10 +16,15 @@
  *			Here n is 2 at most (packets before TSO), so the counter cannot grow by
  *			2^22 bytes in between.
  *
+ * SACK blocks behind the first one. Beside timestamps, two blocks leave no room for a record. The
+ * first block reports the newest segment (RFC 2018, section 4); the others repeat what earlier
+ * ACKs reported, or what the next ACK repeats. A block within the next one is a D-SACK (RFC 2883):
+ * both stay.
+ *
  * The functions use no skb, policy or clock.
  */
-#ifndef _HPCC_WIRE_ACCECN_H
-#define _HPCC_WIRE_ACCECN_H
+#ifndef _HPCC_WIRE_SPARE_H
+#define _HPCC_WIRE_SPARE_H
 
 #include <hpcc/wire/record.h>
 
@@ -25,12 +33,16 @@
 #define HPCC_ACCECN_LEN		11
 #define HPCC_ACCECN_PADDED	12
 
+#define HPCC_TCPOPT_SACK	5
+#define HPCC_SACK_HEAD		2
+#define HPCC_SACK_BLOCK		8
+
 /* The options of a connection so far. 8 bits of each value are enough: one of 256 changes of a
  * counter may be seen one option later, and an option may stay although it could be left out.
  */
-struct hpcc_accecn {
-	u8 head;	/* of kind, length, ECT(1) and CE of the last option that stayed */
-	u8 segs;	/* of the segments sent when an option was left out, or @head changed */
+struct hpcc_spare {
+	u8 head;	/* of kind, length, ECT(1) and CE of the last AccECN option that stayed */
+	u8 segs;	/* of the segments sent when options were left out, or @head changed */
 };
 
 static inline u8 hpcc_accecn_head(const u8 *opt)
@@ -59,7 +71,7 @@ static inline int hpcc_accecn_find(const u8 *opts, u32 len)
 /* Whether a segment may leave without its option @opt. @before, @after: number of segments that the
  * connection sent before this one, and with it. If not, remember that the option leaves.
  */
-static inline bool hpcc_accecn_may_drop(struct hpcc_accecn *last, const u8 *opt, u32 before,
+static inline bool hpcc_accecn_may_drop(struct hpcc_spare *last, const u8 *opt, u32 before,
 					u32 after)
 {
 	u8 head = hpcc_accecn_head(opt);
@@ -71,4 +83,27 @@ static inline bool hpcc_accecn_may_drop(struct hpcc_accecn *last, const u8 *opt,
 	return false;
 }
 
-#endif /* _HPCC_WIRE_ACCECN_H */
+/* Find the SACK blocks behind the first one in the @len option bytes of a TCP header. @at: offset
+ * of the option, a multiple of 4 plus 2, as TCP writes it. Return: the length of these blocks, a
+ * multiple of 8; 0: none, or they must stay.
+ */
+static inline u32 hpcc_sack_more(const u8 *opts, u32 len, u32 *at)
+{
+	u32 end = 0;
+	int start = hpcc_opt_next(opts, len, &end, HPCC_TCPOPT_SACK);
+	const u8 *first, *second;
+
+	if (start < 0 || start % 4 != HPCC_SACK_HEAD ||
+	    end - start < HPCC_SACK_HEAD + 2 * HPCC_SACK_BLOCK ||
+	    (end - start) % HPCC_SACK_BLOCK != HPCC_SACK_HEAD)
+		return 0;
+	first = opts + start + HPCC_SACK_HEAD;
+	second = first + HPCC_SACK_BLOCK;
+	if ((s32)(get_unaligned_be32(first) - get_unaligned_be32(second)) >= 0 &&
+	    (s32)(get_unaligned_be32(second + 4) - get_unaligned_be32(first + 4)) >= 0)
+		return 0;
+	*at = start;
+	return end - start - HPCC_SACK_HEAD - HPCC_SACK_BLOCK;
+}
+
+#endif /* _HPCC_WIRE_SPARE_H */
