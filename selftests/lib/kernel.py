@@ -12,6 +12,11 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
+def release():
+    """Return the (major, minor) version of the running kernel."""
+    return tuple(map(int, os.uname().release.split(".")[:2]))
+
+
 def virtual_time():
     """Return whether time is virtual: virtual time stops while programs run, so times are exact."""
     with open("/proc/cmdline", encoding="ascii") as file:

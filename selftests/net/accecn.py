@@ -9,6 +9,7 @@ import os
 import struct
 import time
 
+from lib.kernel import release
 from lib.ktap import cases, expect, expect_in, main, need_virtual_time
 from lib.packet import ACK, CWR, ECE, ECHO, FORWARD, SYN, Sniffer, data_segments, option, record, sane_segments
 from lib.path import Path
@@ -27,8 +28,7 @@ def negotiate(*hosts):
         for ns in hosts:
             ns.sysctl("net.ipv4.tcp_ecn", 3)
     except OSError:
-        release = tuple(map(int, os.uname().release.split(".")[:2]))
-        expect_in("kernel without AccECN", release, (6, 1), (6, 17))
+        expect_in("kernel without AccECN", release(), (6, 1), (6, 17))
         for ns in hosts:
             ns.sysctl("net.ipv4.tcp_ecn", 1)
         return False

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 
+from lib.kernel import release
 from lib.ktap import cases, defer, expect, expect_in, main
 from lib.net import Netns, meet
 from lib.plumbing import Worker, attach_xdp_redirect, set_team
@@ -24,18 +25,25 @@ def index(ns, dev):
         return socket.if_nametoindex(dev)
 
 
+# Commands for a link. iproute2 before 6.7 cannot name the peer of a netkit device.
+LINK = {
+    "veth": ("link add e{i} type veth peer name e{i} netns {b}",),
+    "netkit": ("link add e{i} type netkit", "link set nk0 netns {b} name e{i}"),
+}
+
+
 class Stack:
     """Hosts a and b with a router r between them. Links e0, e1, ... connect r and b. Below the device `top` of each they
     are stacked by `lines` of ip(8), and on the router also by `router`.
     """
 
-    def __init__(self, top="top", lines=(), router=(), links=1, team=None):
+    def __init__(self, top="top", lines=(), router=(), links=1, team=None, kind="veth"):
         self.a, self.r, self.b = Netns(), Netns(), Netns()
         self.a.ip(f"link add eth0 type veth peer name in0 netns {self.r.path}", "addr add 10.0.0.1/24 dev eth0",
                   "link set eth0 up", "route add 10.1.0.0/24 via 10.0.0.2")
         self.a.tc("qdisc add dev eth0 root hpcc rate 1gbit delay 20us nostamp")
         for i in range(links):
-            self.r.ip(f"link add e{i} type veth peer name e{i} netns {self.b.path}")
+            self.r.ip(*(line.format(i=i, b=self.b.path) for line in LINK[kind]))
         self.r.sysctl("net.ipv4.ip_forward", 1)
         for ns in self.a, self.b:
             ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
@@ -116,6 +124,8 @@ STACKS = {
     "vrf": ({"top": "e0", "router": VRF}, {"e0": 10}, [10]),
     "bridge": ({"lines": BRIDGE}, {"top": 10, "e0": 10}, [10, 10]),
 }
+if release() >= (6, 7):
+    STACKS["netkit"] = {"kind": "netkit", "top": "e0"}, {"e0": 10}, [10]
 
 
 # ---- Records ----

@@ -8,7 +8,7 @@ import socket
 import time
 
 from lib.held import HeldRead
-from lib.kernel import virtual_time
+from lib.kernel import release, virtual_time
 from lib.ktap import cases, expect, expect_in, expect_rate, main
 from lib.net import Pair
 from lib.packet import ACK, CWR, ECE, Sniffer
@@ -245,8 +245,7 @@ def accurate(**how):
         for ns in pair.c, pair.s:
             ns.sysctl("net.ipv4.tcp_ecn", 3)
     except OSError:
-        release = tuple(map(int, os.uname().release.split(".")[:2]))
-        expect_in("kernel without AccECN", release, (6, 1), (6, 17))
+        expect_in("kernel without AccECN", release(), (6, 1), (6, 17))
         return None
     return pair
 
