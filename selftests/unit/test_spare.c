@@ -118,14 +118,14 @@ static u32 more(const char *opts, u32 len, u32 *at)
 }
 
 #define MORE(opts, at)	more(opts, sizeof(opts) - 1, at)
+#define TWO		"\x01\x01\x05\x12"
 #define BLOCK(from, to)	"\xff\xff\xff" from "\0\0\0" to
 
 TEST(sack_more__blocks_behind_the_first)
 {
 	u32 at = 0;
 
-	assert_int_equal(MORE(TIMESTAMPS "\x01\x01\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08"),
-			      &at), 8);
+	assert_int_equal(MORE(TIMESTAMPS TWO BLOCK("\x50", "\x09") BLOCK("\x10", "\x08"), &at), 8);
 	assert_int_equal(at, 14);
 	/* the second block is the later one */
 	assert_int_equal(MORE("\x01\x01\x05\x1a" BLOCK("\x10", "\x02") BLOCK("\x50", "\x09")
@@ -140,11 +140,12 @@ TEST(sack_more__must_stay)
 	assert_int_equal(MORE(TIMESTAMPS, &at), 0);
 	assert_int_equal(MORE(TIMESTAMPS SACK, &at), 0);
 	/* a D-SACK: the first block is within the second one, or equal to it */
-	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x08") BLOCK("\x50", "\x09"), &at), 0);
-	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x50", "\x09"), &at), 0);
+	assert_int_equal(MORE(TWO BLOCK("\x50", "\x08") BLOCK("\x50", "\x09"), &at), 0);
+	assert_int_equal(MORE(TWO BLOCK("\x50", "\x09") BLOCK("\x50", "\x09"), &at), 0);
 	/* not as Linux writes it, or malformed */
 	assert_int_equal(MORE("\x05\x12" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08"), &at), 0);
-	assert_int_equal(MORE("\x01\x01\x05\x13" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08") "\0", &at), 0);
-	assert_int_equal(MORE("\x01\x01\x05\x12" BLOCK("\x50", "\x09"), &at), 0);
+	assert_int_equal(MORE("\x01\x01\x05\x13" BLOCK("\x50", "\x09") BLOCK("\x10", "\x08") "\0",
+			      &at), 0);
+	assert_int_equal(MORE(TWO BLOCK("\x50", "\x09"), &at), 0);
 	assert_int_equal(at, 7);
 }
