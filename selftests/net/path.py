@@ -293,4 +293,20 @@ def test_behind_a_queue():
     path.no_errors()
 
 
+@cases(losses_are_no_reordering=("",), losses_of_every_second_ack=("loss gemodel 100% 100% 100% 0%",))
+def losses(of_acks):
+    """A path that loses packets, and keeps their order, does not seem to change it: telemetry hides no SACK block."""
+    need_virtual_time()
+    for number in range(2):
+        path = Path(switches=3)
+        client, server = path.connect()
+        netem = "root netem delay 500us rate 1gbit limit 9999"
+        path.switches[1].tc(f"qdisc replace dev right {netem} loss 1%", f"qdisc replace dev left {netem} {of_acks}")
+        transfer((client, server, pattern(6000000, number)))
+        expect_in("retransmissions", path.a.snmp("RetransSegs"), 10, 1000)
+        expect_in("echoes", path.b.counters()["echo_sent"], 1000, 6000)
+        expect("reordering, spurious retransmissions",
+               [path.a.snmp(f"TcpExt{name}") for name in ("TCPSACKReorder", "TCPDSACKRecv")], [0, 0])
+
+
 main(modules=["sch_hpcc"])

@@ -105,6 +105,23 @@ TEST(accecn_may_drop__changes_stay_twice)
 	}
 }
 
+TEST(sack_may_drop__after_two_segments_that_had_it)
+{
+	struct hpcc_spare last = { 0 };
+	u8 block[] = "\xff\xff\xff\x10\0\0\0\x08";
+
+	for (u32 i = 0; i < 300; i++) {
+		assert_false(hpcc_sack_may_drop(&last, block));
+		assert_false(hpcc_sack_may_drop(&last, block));
+		/* in turns */
+		assert_true(hpcc_sack_may_drop(&last, block));
+		assert_false(hpcc_sack_may_drop(&last, block));
+		assert_true(hpcc_sack_may_drop(&last, block));
+		/* another edge */
+		block[i % 2 ? 3 : 7]++;
+	}
+}
+
 /* Search in a copy on the heap. Return: the length of the blocks; @at: offset of the option */
 static u32 more(const char *opts, u32 len, u32 *at)
 {

@@ -17,9 +17,11 @@
  *			2^22 bytes in between.
  *
  * SACK blocks behind the first one. Beside timestamps, two blocks leave no room for a record. The
- * first block reports the newest segment (RFC 2018, section 4); the others repeat what earlier
- * ACKs reported, or what the next ACK repeats. A block within the next one is a D-SACK (RFC 2883):
- * both stay.
+ * first block reports the newest segment (RFC 2018, section 4). Blocks leave only after two
+ * segments that reported the first of them. Otherwise a peer receives a block after a block of
+ * later data, and takes this for reordering, if it misses an ACK, or every second one; an ACK that
+ * TCP has compressed reports changes of two blocks (TCP_SACK_BLOCKS_EXPECTED). A block within the
+ * next one is a D-SACK (RFC 2883): both stay.
  *
  * The functions use no skb, policy or clock.
  */
@@ -37,12 +39,13 @@
 #define HPCC_SACK_HEAD		2
 #define HPCC_SACK_BLOCK		8
 
-/* The options of a connection so far. 8 bits of each value are enough: one of 256 changes of a
- * counter may be seen one option later, and an option may stay although it could be left out.
+/* The options of a connection so far. 8 bits are enough for AccECN: one of 256 changes of a counter
+ * may be seen one option later, and an option may stay although it could be left out.
  */
 struct hpcc_spare {
 	u8 head;	/* of kind, length, ECT(1) and CE of the last AccECN option that stayed */
-	u8 segs;	/* of the segments sent when options were left out, or @head changed */
+	u8 segs;	/* of the segments sent when it was left out, or @head changed */
+	u16 block;	/* hash of a SACK block that could leave; bit 0: it may leave next time */
 };
 
 static inline u8 hpcc_accecn_head(const u8 *opt)
@@ -104,6 +107,19 @@ static inline u32 hpcc_sack_more(const u8 *opts, u32 len, u32 *at)
 		return 0;
 	*at = start;
 	return end - start - HPCC_SACK_HEAD - HPCC_SACK_BLOCK;
+}
+
+/* Whether a segment may leave without the SACK block @block and those behind it. */
+static inline bool hpcc_sack_may_drop(struct hpcc_spare *last, const u8 *block)
+{
+	u32 edges = get_unaligned_be32(block) + 3 * get_unaligned_be32(block + 4);
+	/* As in hpcc_link_tag(). */
+	u16 hash = edges * 0x9e3779b1U >> 16 | 1;
+	bool may = hash == last->block;
+	bool once = (hash ^ 1) == last->block;
+
+	last->block = once ? hash : hash ^ 1;
+	return may;
 }
 
 #endif /* _HPCC_WIRE_SPARE_H */

@@ -17,8 +17,8 @@
  *		a segment that already has our option.
  *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
  *		segment that it sends, not the headers.
- *	spare	A segment may lose TCP's AccECN option, or all SACK blocks but one, to make space for
- *		our option; <hpcc/wire/spare.h> has the rules. TCP's own state counts them as sent.
+ *	spare	A segment may lose TCP's AccECN option, or SACK blocks, to make space for our
+ *		option; <hpcc/wire/spare.h> has the rules. TCP's own state counts them as sent.
  *	headers	The network header and the transport header keep their offsets from skb->data;
  *		csum_start stays at the TCP header.
  */
@@ -306,11 +306,16 @@ static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struc
 	struct hpcc_spare last = {
 		.head = READ_ONCE(flow->spare.head),
 		.segs = READ_ONCE(flow->spare.segs),
+		.block = READ_ONCE(flow->spare.block),
 	};
 	int accecn = hpcc_accecn_find(opts, len);
+	bool may;
 	u32 more;
 
 	*sack = 0;
+	/* A segment that stayed whole on its first pass stays whole. */
+	if (hpcc_segment_is_again(seg))
+		return 0;
 	if (accecn >= 0 && hpcc_accecn_is_usual(seg->state->net)) {
 		*at = accecn;
 		if (hpcc_accecn_may_drop(&last, opts + accecn, before, after))
@@ -319,14 +324,16 @@ static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struc
 		WRITE_ONCE(flow->spare.segs, last.segs);
 		return 0;
 	}
-	if (room >= hpcc_opt_len(1) || (u8)before == last.segs)
+	if (room >= hpcc_opt_len(1))
 		return 0;
 	more = hpcc_sack_more(opts, len, sack);
 	len = round_up(hpcc_opt_len(1) - room, HPCC_SACK_BLOCK);
 	if (len > more)
 		return 0;
 	*at = *sack + HPCC_SACK_HEAD + HPCC_SACK_BLOCK + more - len;
-	return len;
+	may = hpcc_sack_may_drop(&last, opts + *at);
+	WRITE_ONCE(flow->spare.block, last.block);
+	return may ? len : 0;
 }
 
 static noinline bool __cold hpcc_spare_drop(struct hpcc_segment *seg, struct hpcc_flow *flow,

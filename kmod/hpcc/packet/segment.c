@@ -100,23 +100,26 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 	return min(HPCC_TCP_HEADER_MAX - seg->thlen, hpcc_segment_space(seg, sk)) & ~3U;
 }
 
-/* Count a segment that has no room for our option. If a segment passes LOCAL_OUT twice, only its
- * first pass counts. On the second pass of a VRF, output device and route device are the same slave
- * of the VRF. They are also the same for link-local destinations, but such segments pass LOCAL_OUT
- * only once.
+/* Whether a segment passes LOCAL_OUT a second time. On the second pass of a VRF, output device and
+ * route device are the same slave of the VRF. They are also the same for link-local destinations,
+ * but such segments pass LOCAL_OUT only once.
  */
-void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
+bool hpcc_segment_is_again(const struct hpcc_segment *seg)
 {
 	const struct net_device *out = seg->state->out;
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
 
-	if (hpcc_skb_has_passed_ipvs(skb))
-		return;
-	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
-	    !(seg->state->pf == NFPROTO_IPV6 && rt6_need_strict(&ipv6_hdr(skb)->daddr)))
-		return;
-	hpcc_count(seg->state->net, what);
+	return hpcc_skb_has_passed_ipvs(skb) ||
+	       (dst && out == dst->dev && netif_is_l3_slave(out) &&
+		!(seg->state->pf == NFPROTO_IPV6 && rt6_need_strict(&ipv6_hdr(skb)->daddr)));
+}
+
+/* Count a segment that has no room for our option, on its first pass through LOCAL_OUT. */
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
+{
+	if (!hpcc_segment_is_again(seg))
+		hpcc_count(seg->state->net, what);
 }
 
 /**

@@ -49,6 +49,7 @@ enum hpcc_presence {
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);
 u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
+bool hpcc_segment_is_again(const struct hpcc_segment *seg);
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
 bool hpcc_segment_cut(struct hpcc_segment *seg, u32 at, u32 n);
