@@ -14,8 +14,9 @@ static u64 hpcc_device_bandwidth(struct net_device *dev)
 	struct ethtool_link_ksettings settings;
 	u32 mbps = hpcc_mbps_fallback;
 
-	if (!netif_get_link_ksettings(dev, &settings) &&
-	    settings.base.speed && settings.base.speed != (u32)SPEED_UNKNOWN)
+	/* Any program may set the speed of its TAP device; SPEED_UNKNOWN is larger, too. */
+	if (!netif_get_link_ksettings(dev, &settings) && settings.base.speed &&
+	    settings.base.speed <= HPCC_RATE_MAX / (1000000 / 8))
 		mbps = settings.base.speed;
 	return mbps * (1000000ULL / 8);
 }

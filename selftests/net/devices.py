@@ -272,6 +272,15 @@ def follows(mode):
                 expect(f"B after {change}", stack.b_gbit(), want)
 
 
+def test_impossible_speed():
+    """Any program may set the speed of its TAP device. Above 10 Tbit/s it counts as unknown, also below a VLAN."""
+    ns = taps(Netns(), 20000000)
+    ns.ip("link set t0 up", "link add link t0 name t0.5 type vlan id 5", "link set t0.5 up")
+    for dev in "t0", "t0.5":
+        ns.tc(f"qdisc add dev {dev} root hpcc")
+        expect(f"B of {dev}, Gbit/s", ns.port(dev)["hpcc"]["bandwidth"] * 8 / GBIT, 10)
+
+
 def test_hosts():
     """A host whose route leads to a bond, and a container with a macvlan on it, begin with B of the bond: W is B x T."""
     stack = Stack(lines=bond("balance-rr"), links=2)
