@@ -270,6 +270,21 @@ def test_full():
     expect("sockets", len(kept), 5)
 
 
+def test_ended():
+    """With --ended a flow that has ended stays, with its hops."""
+    path = slow_path(MBPS // 4)
+    observe(path.a, cgroups(), "--ended")
+    ends = path.connect()
+    transfer((*ends, pattern(3000000)))
+    before = only(path.a)
+    for end_ in ends:
+        end_.close()
+    time.sleep(0.5)
+    after = only(path.a)
+    expect("holds", (before["holds"], after["holds"]), (2, 2))
+    expect("U", after["U"], before["U"])
+
+
 def port_bytes(path):
     return [(path.port(node)["packets"], path.port(node)["bytes"]) for node in (1, 2, 3)]
 
@@ -438,7 +453,7 @@ def test_errors():
             (["--kind=252"], USAGE, "--kind 252: it has to be from 253 to 254"),
             (["--flows=0"], USAGE, "--flows 0: it has to be from 1 to 1048576"),
             (["--exid=65536"], USAGE, "--exid 65536: it has to be from 0 to 65535"),
-            (["x"], USAGE, "x: too many arguments: use one of --cgroup, --flows, --kind, --exid"),
+            (["x"], USAGE, "x: too many arguments: use one of --cgroup, --flows, --kind, --exid, --ended"),
             ([], NOTHING, "no cgroup v2 file system is mounted at /sys/fs/cgroup; --cgroup names another place")):
         expect(" ".join(words), run(path.a, "observe", *words, status=status), f"hpccmon observe: {output}\n")
     os.chmod(top, 0o755)

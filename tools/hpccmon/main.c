@@ -75,12 +75,13 @@ static const struct command commands[] = {
 	  HELP_TABLE
 	  "\trate RATE             B, such as 100gbit (default unit: bit/s)\n"
 	  "\tunit BYTES            unit of the queue length in telemetry (default: 1)\n" },
-	{ "observe", cmd_observe, "[--cgroup=DIR] [--flows=N] [--kind=KIND] [--exid=EXID]",
+	{ "observe", cmd_observe, "[--cgroup=DIR] [--flows=N] [--kind=KIND] [--exid=EXID] [--ended]",
 	  "let flows of other congestion controls carry telemetry, until Ctrl-C; needs root",
 	  "\t-g, --cgroup=DIR      flows of this cgroup (default: all)\n"
 	  "\t-f, --flows=N         at most N flows (default: 8192)\n"
 	  "\t-k, --kind=KIND       kind of the TCP option, 253 or 254 (default: that of net.hpcc)\n"
-	  "\t-x, --exid=EXID       ExID of the TCP option (default: that of net.hpcc)\n" },
+	  "\t-x, --exid=EXID       ExID of the TCP option (default: that of net.hpcc)\n"
+	  "\t-e, --ended           also keep flows that have ended\n" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
 	  "show the switches on the path to a host, and their load",
 	  HELP_JSON

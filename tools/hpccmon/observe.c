@@ -96,7 +96,7 @@ static uint32_t sysctl_or(const char *name, uint32_t otherwise)
 	return otherwise;
 }
 
-static struct observe_bpf *loaded(uint32_t kind, uint32_t exid, uint32_t flows)
+static struct observe_bpf *loaded(uint32_t kind, uint32_t exid, uint32_t flows, bool ended)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, options, .kernel_log_buf = log_text,
 		    .kernel_log_size = sizeof(log_text));
@@ -109,6 +109,7 @@ static struct observe_bpf *loaded(uint32_t kind, uint32_t exid, uint32_t flows)
 		die("BPF program: %s", strerror(errno));
 	bpf->data->kind = kind;
 	bpf->data->exid = exid;
+	bpf->bss->ended = ended;
 	/* Reject here what a machine without unaligned accesses would reject. */
 	bpf_program__set_flags(bpf->progs.hpcc_observe, BPF_F_STRICT_ALIGNMENT);
 	bpf_map__set_max_entries(bpf->maps.hpcc_observed, flows);
@@ -135,11 +136,13 @@ int cmd_observe(int argc, char **argv)
 	uint32_t exid = sysctl_or("option_exid", HPCC_OPT_EXID_DEFAULT);
 	uint32_t flows = FLOWS;
 	const char *name = NULL;
+	bool ended = false;
 	const struct option_spec options[] = {
 		{ "cgroup", 'g', OPTION_TEXT, .to = &name },
 		{ "flows", 'f', OPTION_WHOLE, &flows, .min = 1, .max = 1 << 20 },
 		{ "kind", 'k', OPTION_WHOLE, &kind, .min = 253, .max = 254 },
 		{ "exid", 'x', OPTION_WHOLE, &exid, .min = 0, .max = 65535 },
+		{ "ended", 'e', OPTION_FLAG, .to = &ended },
 		{ }
 	};
 	struct observe_bpf *bpf;
@@ -149,12 +152,12 @@ int cmd_observe(int argc, char **argv)
 
 	take_options(argc, argv, options);
 	if (optind < argc)
-		usage("%s: too many arguments: use one of --cgroup, --flows, --kind, --exid",
+		usage("%s: too many arguments: use one of --cgroup, --flows, --kind, --exid, --ended",
 		      argv[optind]);
 	if (!name)
 		name = default_cgroup();
 	fd = open_cgroup(name);
-	bpf = loaded(kind, exid, flows);
+	bpf = loaded(kind, exid, flows, ended);
 	catch_interrupts();
 	link = bpf_program__attach_cgroup(bpf->progs.hpcc_observe, fd);
 	if (!link)

@@ -57,6 +57,8 @@
 /* Set by the loader. */
 __u8 kind = HPCC_OPT_KIND_DEFAULT;
 __u16 exid = HPCC_OPT_EXID_DEFAULT;
+/* Flows that have ended stay in the map. */
+bool ended;
 
 /* Flows that were not observed because the map was full. */
 __u64 missed;
@@ -460,7 +462,7 @@ int hpcc_observe(struct bpf_sock_ops *ctx)
 		read_options(ctx);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
-		if (ctx->args[1] == TCP_STATE_CLOSE) {
+		if (ctx->args[1] == TCP_STATE_CLOSE && !ended) {
 			cookie = bpf_get_socket_cookie(ctx);
 			bpf_map_delete_elem(&hpcc_observed, &cookie);
 		}
