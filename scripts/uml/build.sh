@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [--kernel-version X.Y] [--lab | --debug | --gcov] [--jobs N] [--where]: build a User
-# Mode Linux kernel from Debian's linux-source package, once, and print the path of its
+# build.sh [--kernel-version X.Y] [--lab | --observe | --debug | --gcov] [--jobs N] [--where]:
+# build a User Mode Linux kernel from Debian's linux-source package, once, and print the path of its
 # tree. Modules are built against this tree. Default X.Y: $HPCC_KERNEL, else the kernel
 # version of the distribution; source.sh gets other versions. The kernel has the features
 # that tests need (kernel.test.config). --lab builds the small kernel of hpcc-lab
-# (kernel.lab.config), in half the time. --debug, or HPCC_DEBUG=1, builds a kernel with
-# debug checks (kernel.debug.config). --gcov, or HPCC_GCOV=DIR (see test.sh), builds a
-# kernel for the coverage of modules (kernel.gcov.config).
+# (kernel.lab.config), in half the time, and --observe the same with BPF for cc.observe
+# (kernel.observe.config). --debug, or HPCC_DEBUG=1, builds a kernel with debug checks
+# (kernel.debug.config). --gcov, or HPCC_GCOV=DIR (see test.sh), builds a kernel for the
+# coverage of modules (kernel.gcov.config).
 #
 # The trees are in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}. Their names depend on
 # package version, configuration and patches. --where prints the path and builds nothing.
@@ -40,7 +41,8 @@ BUILT=(
 configuration()
 {
 	cat "$HERE/kernel.config"
-	if [ "$FLAVOUR" = lab- ]; then cat "$HERE/kernel.lab.config"; else cat "$HERE/kernel.test.config"; fi
+	if [[ $FLAVOUR == lab-* ]]; then cat "$HERE/kernel.lab.config"; else cat "$HERE/kernel.test.config"; fi
+	[ "$FLAVOUR" != lab-observe- ] || cat "$HERE/kernel.observe.config"
 	[ "$FLAVOUR" != debug- ] || cat "$HERE/kernel.debug.config"
 	[ "$FLAVOUR" != gcov- ] || cat "$HERE/kernel.gcov.config"
 	printf '# %s\n' "${BUILT[@]}"
@@ -82,21 +84,22 @@ main()
 			shift 2
 			;;
 		--lab) FLAVOUR=lab-; shift ;;
+		--observe) FLAVOUR=lab-observe-; shift ;;
 		--debug) FLAVOUR=debug-; shift ;;
 		--gcov) FLAVOUR=gcov-; shift ;;
 		--jobs) jobs=${2:?--jobs needs a value}; shift 2 ;;
 		--where) where=1; shift ;;
-		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --debug, --gcov, --jobs N, --where)" ;;
+		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --observe, --debug, --gcov, --jobs N, --where)" ;;
 		esac
 	done
 	# tree.sh reads OBJECTS.
 	# shellcheck disable=SC2034
-	[ "$FLAVOUR" != lab- ] || OBJECTS=975
+	[[ $FLAVOUR != lab-* ]] || OBJECTS=975
 	[ -n "$version" ] || version=$(default_version)
 	want_source "$version" "$where"
 	inputs=("$HERE"/{patch.sh,patches/*.patch})
 	# hpcc-lab repeats results to the byte; the build of other trees rarely depends on these files.
-	[ "$FLAVOUR" != lab- ] || inputs+=("$HERE"/{tree.sh,precompiled.h})
+	[[ $FLAVOUR != lab-* ]] || inputs+=("$HERE"/{tree.sh,precompiled.h})
 	final=$CACHE/$(tree_key "$version" "$FLAVOUR" "${inputs[@]}")
 	[ "$where" = 1 ] || build_once build.lock "$final/linux" \
 		build "linux-source-$version" "$final" "$jobs"

@@ -90,7 +90,8 @@ class Scenario(unittest.TestCase):
                         "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "pace": 2, "slots": 4, "sample": 65,
                         "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
-                        "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
+                        "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1,
+                        "observe": 1},
                  "qdisc": {"queue": "red", "kind": "", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01, "knonect": -1,
                            "above": 0, "respond": 0, "every": "999ns", "int_window": "999ns", "stamp": "ioam,itn", "class_ports": 1},
                  "class": {"name": "a b", "weight": 0, "priority": 9, "share": 1.1},
@@ -180,6 +181,15 @@ class Scenario(unittest.TestCase):
         self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
         made = build(link={"buffer": 2000}, qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
+
+    def test_observe(self):
+        on = {"observe": True, "name": "cubic"}
+        for names in ("hpcc", "powertcp"), ("powertcp", "hpcc"):
+            self.refused(["cc.observe", "hpcc", "powertcp", "telemetry itself"], cc=on | {"name": names[0]},
+                         flow=[self.FLOW[0], self.FLOW[0] | {"cc": names[1]}])
+        self.refused(["cc.observe", "needs tcp"], cc=on, qdisc={"stamp": "int"})
+        self.refused(["cc.observe", "at most 8192"], cc=on, flow=[self.FLOW[0] | {"count": 8193}])
+        build(cc=on, flow=[self.FLOW[0] | {"cc": "hpcc"}, self.FLOW[0]], qdisc={"stamp": "mixed"})
 
     def test_choices_are_listed(self):
         self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})

@@ -41,6 +41,8 @@ EDGES_MAX = 10000
 LISTS = ("class", "flow", "rpc", "collective", "run", "event")
 # Lists without traffic.
 PASSIVE_LISTS = ("class", "event")
+# Congestion controls that use telemetry themselves, and connections that cc.observe allows.
+TELEMETRY, OBSERVED_MAX = {"hpcc", "powertcp"}, 8192
 # net.hpcc.w_ai, in bytes.
 W_AI_MAX = 1 << 30
 # LDCP_IW_MAX_SEGS of kmod/ldcp/conn.h.
@@ -392,6 +394,7 @@ KEYS = {
         "cw_min": (_permille, None),
         "iw": (_integer(2, LDCP_IW_MAX), None),
         "fast_start": (_boolean, None),
+        "observe": (_boolean, None),
     },
     "qdisc": {
         "queue": (_choice(*PORT_QUEUES), "fifo"),

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import classes, collective, units, workload
-from .keys import (CLASSES, EDGES_MAX, FLOWS_BEFORE_MAX, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
-                   PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, ScenarioError, is_source, nearest, parse_section, short,
-                   show_section, shown)
+from .keys import (CLASSES, EDGES_MAX, FLOWS_BEFORE_MAX, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING,
+                   OBSERVED_MAX, OF_ONE_LINK, PASSIVE_LISTS, RPCS_MAX, SWITCHES_MAX, TELEMETRY, ScenarioError, is_source,
+                   nearest, parse_section, short, show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
 # The directory of the scenarios of this project.
@@ -703,6 +703,18 @@ def _check_carrier(scenario):
                             'receivers have a fixed table of B')
 
 
+def _check_observe(scenario):
+    names, stamps = set(scenario.cc_names()), (scenario.qdisc["stamp"] or scenario.cc["carrier"] or "tcp").split(",")
+    if names <= TELEMETRY:
+        raise ScenarioError(f"cc.observe = true: {' and '.join(names)} reads telemetry itself; --cc NAME chooses a "
+                            "congestion control to observe")
+    if not {"tcp", "mixed"} & set(stamps):
+        raise ScenarioError("cc.observe = true: needs tcp in qdisc.stamp or cc.carrier")
+    count = len(scenario.flows) + len(scenario.rpcs) + sum(len(one.edges) for one in scenario.collectives)
+    if count > OBSERVED_MAX:
+        raise ScenarioError(f"cc.observe = true: {count} connections; at most {OBSERVED_MAX} are possible")
+
+
 def _link_names(scenario):
     return {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
 
@@ -830,6 +842,8 @@ def build(data, name, seed=1, directory="."):
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     _check_carrier(scenario)
+    if parts["cc"]["observe"]:
+        _check_observe(scenario)
     if parts["qdisc"]["kind"] and parts["qdisc"]["queue"] != "fifo":
         raise ScenarioError("qdisc.kind: has to be given without qdisc.queue")
     for cc in filter(is_source, scenario.cc_names()):

@@ -9,6 +9,7 @@ packet, so the queue was empty. All bucket sizes are read from the uapi header.
 
 import bisect
 import contextlib
+import ipaddress
 import json
 import math
 import re
@@ -16,6 +17,7 @@ import statistics
 from array import array
 from pathlib import Path
 
+from ..model.keys import CLASS_PORTS
 from ..setup.traffic import FLOWS_DRAWN
 from . import command, flows as flow_files, interval
 
@@ -96,7 +98,7 @@ class Records:
     """hpcc-traffic's output: the lines, sorted by kind, and the numbers of each flow by its id."""
 
     def __init__(self, lines, scenario):
-        self.samples, self.hosts, self.runs, self.rpcs, self.collectives = [], [], [], [], []
+        self.samples, self.hosts, self.runs, self.rpcs, self.collectives, self.observed = [], [], [], [], [], []
         self.count = len(scenario.flows)
         self.done_ns, self.received, self.retrans = (array(code, [0]) * self.count for code in "qQI")
         self.windows = {}       # of endless flows: bytes at start and end of the measurement window
@@ -212,6 +214,22 @@ def _run(run, record):
     }
 
 
+def _observed(topology, ends):
+    """The connections that hpccmon observed, and the busiest hop of each end that measured one. Only its name tells
+    the port of a hop.
+    """
+    hosts = {ipaddress.ip_address(topology.address(host)): host for host in topology.hosts}
+    ends = [end for end in ends if end["mode"] == "observed"]
+    numbers = {(i + 1, n + 1): f"{node}-{peer}" for i, node in enumerate(topology.switches)
+               for n, peer in enumerate(topology.peers[node])}
+    flows = [{"from": hosts[ipaddress.ip_address(end["laddr"])], "to": hosts[ipaddress.ip_address(end["raddr"])],
+              "hop": int(hop["hop"]), "port": numbers.get((hop.get("node"), hop.get("port", 0) % CLASS_PORTS)),
+              "u": float(hop["u"]), "queue_us": hop.get("qlen_ns", 0) / 1000, "U": float(end["U"])}
+             for end in ends for hop in end["hops"] if hop["hop"] == end.get("holds")]
+    return {"flows": len({frozenset([(end["laddr"], end["lport"]), (end["raddr"], end["rport"])]) for end in ends}),
+            "measured": sorted(flows, key=lambda flow: -flow["U"])}
+
+
 def _more(scenario, topology, records):
     """Results that only some scenarios have."""
     more = {"sources": {part.name: part.digest for part in scenario.parts or () if part.digest}}
@@ -223,6 +241,8 @@ def _more(scenario, topology, records):
                                for pair in zip(scenario.collectives, records.collectives)]
     if scenario.runs:
         more["runs"] = [_run(*pair) for pair in zip(scenario.runs, records.runs)]
+    if scenario.cc["observe"]:
+        more["observed"] = _observed(topology, records.observed)
     if scenario.measure["pcap"]:
         more["time_zero"] = f"{records.zero_ns // 10**9}.{records.zero_ns % 10**9:09}"
     return more

@@ -5,6 +5,7 @@ import atexit
 import collections
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ from .foreign import RunError
 UML = Path(__file__).resolve().parents[2] / "uml"
 VM = UML.parent / "vm"
 # Paths in a guest: the directory of the plan, of our modules and tools, and of unpacked packages.
-JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"
+JOB, TOOLS, PROGRAMS, MONITOR = "/tmp/lab", "/tmp/tools", "/tmp/programs", "/tmp/hpccmon"
 # PATH that scripts/uml/init.sh sets.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 # CPU time after which a guest is killed, in seconds: of any run, and more for this number of flows.
@@ -137,6 +138,19 @@ def _libraries(place):
     return f"{place}/usr/lib/{sysconfig.get_config_var('MULTIARCH')}:{place}/lib/{sysconfig.get_config_var('MULTIARCH')}"
 
 
+def monitor():
+    """The hpccmon of these sources, or the installed one; RunError if it cannot observe."""
+    own = UML.parents[1] / "tools/hpccmon/hpccmon"
+    path = str(own) if own.exists() else shutil.which("hpccmon", path=GUEST_PATH)
+    if path is None:
+        raise RunError("cc.observe: there is no hpccmon; make tools builds it")
+    # With BPF it refuses this directory, without BPF any.
+    done = subprocess.run([path, "observe", "--cgroup=/proc"], capture_output=True, text=True, check=False)
+    if "--cgroup /proc" not in done.stderr:
+        raise RunError(f"cc.observe: {done.stderr.strip()}")
+    return path
+
+
 def memory_mb(scenario):
     """Memory of a guest: for the buffers of active flows, and for the sockets of connections, of which at most LATER_MAX
     that are made later exist at once. The host gives only the memory that the guest uses.
@@ -156,8 +170,10 @@ class Uml:
     workers = len(os.sched_getaffinity(0))      # a guest is a process with one thread
     kernel, run = [UML / "build.sh", "--lab"], UML / "run.sh"
 
-    def __init__(self, version=None):
-        argv = [*map(str, self.kernel)] + (["--kernel-version", version] if version else [])
+    def __init__(self, version=None, observe=False):
+        self.monitor = monitor() if observe else ""
+        argv = [*map(str, [UML / "build.sh", "--observe"] if observe else self.kernel)] + (
+            ["--kernel-version", version] if version else [])
         self.lock = threading.Lock()
         self.tree = _output(argv, "making the guest's kernel")
         build = os.path.realpath(Path(self.tree, "build"))
@@ -167,6 +183,8 @@ class Uml:
 
     def check(self, scenario):
         """Raise ScenarioError if the kernel lacks what the scenario needs."""
+        if scenario.cc["observe"] and not self.monitor:
+            raise ScenarioError("cc.observe: only run, compare and rerun of hpcc-lab have it")
         self.foreign.check(scenario)
 
     @staticmethod
@@ -232,6 +250,8 @@ class Uml:
         if programs:
             argv += ["--ro", programs, "--at", PROGRAMS, "--env", f"LD_LIBRARY_PATH={_libraries(PROGRAMS)}",
                      "--env", f"PATH={GUEST_PATH}:{PROGRAMS}/usr/sbin:{PROGRAMS}/usr/bin"]
+        if scenario.cc["observe"]:
+            argv += ["--ro", os.path.dirname(self.monitor), "--at", MONITOR, "--env", f"HPCCMON={MONITOR}/hpccmon"]
         return argv + ["--env", f"HPCC_TRAFFIC={TOOLS}/hpcc-traffic",
                        "--env", f"HPCC_NETWORK={TOOLS}/hpcc-network",
                        "--env", f"TC_LIB_DIR={TOOLS}", "--", *command]
@@ -438,6 +458,9 @@ def _execute(kernel, scenario, seed, progress):
         progress.update(name, "reading the results")
         with files.open_regular(Path(directory, "result")) as file, _left_no_results(name):
             records = results.Records(files.lines(file), scenario)
+            if scenario.cc["observe"]:
+                records.observed = [end for host in shape.hosts
+                                    for end in json.loads(files.read_text(Path(directory, f"{host}.observed")) or "[]")]
         release = files.printable(files.read_text(Path(directory, "kernel")).strip())
         saved = _kept(Path(directory, FILES), scenario)
     progress.update(name, "done")

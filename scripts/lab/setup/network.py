@@ -7,7 +7,7 @@ Hardware addresses, neighbours, forwarding entries and routes are static.
 
 import re
 
-from ..model.keys import CARRIERS, STAMPS
+from ..model.keys import CARRIERS, STAMPS, TELEMETRY
 from ..model.topology import ETHERNET_BYTES, ifname, is_host
 from .sysctls import Sysctls
 
@@ -54,7 +54,7 @@ class Network:
         self.scenario = scenario
         self.topology = topology
         carriers = scenario.qdisc["stamp"] or scenario.cc["carrier"] or "tcp"
-        self.stamp = STAMP[carriers] if {"hpcc", "powertcp"} & set(scenario.cc_names()) else 0
+        self.stamp = STAMP[carriers] if scenario.cc["observe"] or TELEMETRY & set(scenario.cc_names()) else 0
         self.pairs = scenario.pairs()
         self.sources, self.sinks = {src for src, _ in self.pairs}, {dst for _, dst in self.pairs}
         self.partners = {}

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 from ..model import units
+from ..model.keys import OBSERVED_MAX
 from . import qlog
 from .network import PREFIX, Network
 from .sysctls import base_rtt_ns
@@ -17,6 +18,16 @@ from .traffic import Traffic
 
 # This list applies to all namespaces of the kernel.
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+
+def _observer(hosts):
+    """The lines that start hpccmon observe, and those that write the flows of all hosts to a file at the end."""
+    return ["mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+            f'"$HPCCMON" observe --ended --flows={4 * OBSERVED_MAX} 2> observer &',
+            "tries=0", "until grep -q ^observing observer; do",
+            "\t[ $((tries += 1)) -le 100 ] || { cat observer >&2; exit 1; }", "\tsleep 0.01", "done"], \
+        [f"for host in {' '.join(hosts)}; do",
+         f'\tnsenter --net=/run/netns/{PREFIX}$host "$HPCCMON" flow --json > $host.observed || :', "done"]
 
 
 class Plan:
@@ -59,7 +70,8 @@ class Plan:
             lines += [': "${TC_LIB_DIR:=$(dirname "$(find /usr/lib -name q_hpcc.so | head -n 1)")}"',
                       'ln -s "$TC_LIB_DIR/q_hpcc.so" .', 'export TC_LIB_DIR=$PWD']
         lines += [f"tc -n {shlex.quote(PREFIX + node)} -batch {node}.tc" for node in batches]
-        lines += ["uname -r > kernel", '"$HPCC_TRAFFIC" run plan result']
+        observe, seen = _observer(self.topology.hosts) if self.scenario.cc["observe"] else ([], [])
+        lines += ["uname -r > kernel", *observe, '"$HPCC_TRAFFIC" run plan result', *seen]
         return "\n".join(lines) + "\n"
 
 

@@ -101,6 +101,18 @@ def _classic_notes(summaries):
                    f"{', '.join(counted)}; {s['hpcc'].get('agreed', 0)} connections agreed on telemetry.")
 
 
+def _observed_notes(runs):
+    """What hpccmon observed."""
+    for run in runs:
+        seen = run.result.get("observed")
+        if seen is None:
+            continue
+        busiest = "".join(f"; hop {flow['hop']} ({flow['port'] or 'no name yet'}) is the busiest of {flow['from']} to "
+                          f"{flow['to']}, U {flow['U']:.2f}" for flow in seen["measured"][:1])
+        yield (f"{run.summary['cc']}: {seen['flows']} connections observed, {len(seen['measured'])} with the load of "
+               f"hops{busiest}.")
+
+
 def _backlog_notes(summaries):
     """Notes on packets that the kernel dropped outside of all ports."""
     for s in summaries:
@@ -120,7 +132,7 @@ def notes(runs):
     repeated = len(runs) > len(made)
     summaries = [run.summary | {"who": run.summary["cc"] + (
         f", seed {run.summary['seed']}" if repeated else "")} for run in runs]
-    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries),
+    lines = [_port_note(summaries), *_marking_notes(runs), *_observed_notes(runs), *_classic_notes(summaries),
              *_backlog_notes(summaries)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
