@@ -5,6 +5,7 @@
     guestbench.py paths         goodput of an unshaped path with each variant
     guestbench.py shaped        utilization and queue of a slow port
     guestbench.py record        cost of the ACKs with and without hpccmon record on the sender
+    guestbench.py observe       cost of segments and ACKs without, with and after hpccmon observe
     guestbench.py reloads       slab before and after modules are reloaded
 
 Variants take turns, A B C A B C, so that other load on the machine affects all of them.
@@ -368,33 +369,39 @@ def paths(args):
                     **found)
 
 
-# Options of hpccmon record for each case; None: hpccmon does not run.
-RECORD = {"not": None, "looks": ("--no-acks",), "ACKs": (), "ACKs, JSON": ("--json",)}
+# Arguments of hpccmon for each case; None: hpccmon does not run.
+RECORD = ("record", "-o", "/tmp/recorded")
+MONITORS = {"record": {"not": None, "looks": (*RECORD, "--no-acks"), "ACKs": RECORD, "ACKs, JSON": (*RECORD, "--json")},
+            "observe": {"off": None, "on": ("observe",), "after": None}}
 # "8996 lines of ACKs; 0 ACKs lost, 0 of other flows"
 RECORDED = re.compile(r"(\d+) lines of ACKs; (\d+) ACKs lost")
 
 
-def recording(hosts, options):
-    """Start hpccmon record on the sender."""
+def monitoring(hosts, words):
+    """Start hpccmon on the sender."""
     program = Path(__file__).resolve().parents[3] / "tools/hpccmon/hpccmon"
     with hosts.h1:
-        return subprocess.Popen([program, "record", "-o", "/tmp/recorded", *options],
-                                stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([program, *words], stderr=subprocess.PIPE, text=True)
+    if words[0] == "observe" and not (line := process.stderr.readline()).startswith("observing"):
+        sys.exit(line)
+    return process
 
 
 def record(args):
-    """Measure the same load with and without hpccmon record."""
+    """Measure the same load with and without hpccmon."""
     hosts, variant = Hosts(1), VARIANTS[args.variants]
     counter = make_counter(hosts, [variant], args)
-    for _, (name, options) in itertools.product(range(args.rounds), RECORD.items()):
-        recorder = None if options is None else recording(hosts, options)
+    if args.what == "observe":
+        subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
+    for _, (name, words) in itertools.product(range(args.rounds), MONITORS[args.what].items()):
+        recorder = None if words is None else monitoring(hosts, words)
         found, _ = sample(hosts, variant, args.flows[0], args, counter)
         if recorder:
             recorder.send_signal(signal.SIGINT)
             output = recorder.communicate()[1]
             counts = RECORDED.search(output)
             if recorder.returncode or name.startswith("ACKs") and not counts:
-                sys.exit(f"hpccmon record: {output}")
+                sys.exit(f"hpccmon {words[0]}: {output}")
             if name.startswith("ACKs"):
                 found["told"], found["lost"] = map(int, counts.groups())
         say(event="record", recorded=name, **found)
@@ -511,7 +518,7 @@ def main():
     """Parse the command line, and run a measurement."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("paths", "shaped", "record", "reloads"))
+    parser.add_argument("what", choices=("paths", "shaped", "record", "observe", "reloads"))
     parser.add_argument("--hops", type=int, nargs="+", default=[1],
                         help="numbers of switches; 0: a veth pair")
     parser.add_argument("--variants", help="names of variants, separated by ;")
@@ -530,7 +537,7 @@ def main():
         if not need(module):
             sys.exit(f"needs module {module}")
     say(event="kernel", release=os.uname().release)
-    {"paths": paths, "shaped": shaped, "reloads": reloads, "record": record}[args.what](args)
+    {"paths": paths, "shaped": shaped, "reloads": reloads, "record": record, "observe": record}[args.what](args)
 
 
 if __name__ == "__main__":
