@@ -62,7 +62,8 @@ help:
 	@echo '                (NAMES=hpcc,cubic; RST=FILE: also write the table to this page)'
 	@echo '  bench-core    measure HPCC++, and compare the figures with their targets'
 	@echo '  bench-ldcp    measure LDCP, and compare the figures with their targets and with dctcp, cubic and hpcc'
-	@echo '                (RST=FILE: bench-core and bench-ldcp also write their table to this page)'
+	@echo '  bench-observe measure hpccmon observe on flows of other congestion controls'
+	@echo '                (RST=FILE: bench-core, -ldcp and -observe also write their table to this page)'
 	@echo '  bench-kernel  count instructions per segment at sender, switch, receiver; compare with cubic and fq_codel'
 	@echo '                (BEFORE=FILE: compare with an earlier results.json; PART="count shaped": only these parts)'
 	@echo '  bench-lab     measure the CPU time of the testbed per packet and switch, system call and run'
@@ -100,7 +101,8 @@ paper: deps-paper
 	@scripts/hpcc-paper $(CONFIG) --out $(OUT)/paper/$(basename $(notdir $(CONFIG))) $(RST:%=--rst %) \
 		$(JOBS:%=--jobs %) $(PROFILE:%=--profile %)
 
-bench-core bench-ldcp bench-lab: deps
+bench-observe: deps-test tools
+bench-core bench-ldcp bench-lab bench-observe: deps
 	@scripts/$@
 	$(if $(RST),@scripts/bench-rst $(OUT)/$@/results.json $(RST))
 
@@ -308,7 +310,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps deps-bench deps-paper deps-test demo evaluate paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
+.PHONY: all help deps deps-bench deps-paper deps-test demo evaluate paper bench-core bench-ldcp bench-lab bench-observe bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-cost check-all check-arch coverage style figures modules \
 	kernel-ready plugin tools install install-user uninstall \

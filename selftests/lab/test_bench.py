@@ -107,8 +107,9 @@ class Bench(unittest.TestCase):
         cases = [ldcp.MIXED, *core.CASES, *sweep.cases(10**11)]
         cases += [case for pair in core.PAIRS for case in pair.cases()]
         cases += [case for contest in ldcp.CONTESTS for case in contest.cases()]
-        for case in cases:
-            scenario.load(bench.SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
+        observe = load_script("bench-observe")
+        for case in [*cases, *observe.CASES, *(case for pair in observe.PAIRS for case in pair.cases())]:
+            bench.load(case, 1)
 
     @staticmethod
     def run_of(name, **more):

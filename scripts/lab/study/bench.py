@@ -233,7 +233,7 @@ def write(out, made, results, failures=None, indent=1):
 class Bench:
     """One bench from its arguments to its exit status."""
 
-    def __init__(self, argv, doc, name, flags=()):
+    def __init__(self, argv, doc, name, flags=(), observe=False):
         parser = argparse.ArgumentParser(description=doc,
                                          formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--out", type=Path, default=Path("out") / name)
@@ -242,7 +242,7 @@ class Bench:
         for flag, meaning in flags:
             parser.add_argument(flag, action="store_true", help=meaning)
         self.args = parser.parse_args(argv)
-        self.name = name
+        self.name, self.observe = name, observe
         self.started = time.monotonic()
         self.done = {}
         self.unlisted = set()
@@ -253,7 +253,7 @@ class Bench:
         if not listed:
             self.unlisted |= {case.title for case in cases}
         try:
-            kernel = runner.Uml(self.args.kernel_version)
+            kernel = runner.Uml(self.args.kernel_version, self.observe)
         except runner.RunError as err:
             sys.exit(f"{self.name}: {err}")
         self.done |= zip((case.title for case in cases), run_cases(kernel, cases, self.args.seed))
