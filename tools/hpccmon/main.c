@@ -75,7 +75,8 @@ static const struct command commands[] = {
 	  HELP_TABLE
 	  "\trate RATE             B, such as 100gbit (default unit: bit/s)\n"
 	  "\tunit BYTES            unit of the queue length in telemetry (default: 1)\n" },
-	{ "observe", cmd_observe, "[--cgroup=DIR] [--flows=N] [--kind=KIND] [--exid=EXID] [--ended]",
+	{ "observe", cmd_observe, "[--cgroup=DIR] [--flows=N] [--kind=KIND] [--exid=EXID] "
+	  "[--ended]",
 	  "let flows of other congestion controls carry telemetry, until Ctrl-C; needs root",
 	  "\t-g, --cgroup=DIR      flows of this cgroup (default: all)\n"
 	  "\t-f, --flows=N         at most N flows (default: 8192)\n"

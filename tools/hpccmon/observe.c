@@ -152,8 +152,8 @@ int cmd_observe(int argc, char **argv)
 
 	take_options(argc, argv, options);
 	if (optind < argc)
-		usage("%s: too many arguments: use one of --cgroup, --flows, --kind, --exid, --ended",
-		      argv[optind]);
+		usage("%s: too many arguments: use one of --cgroup, --flows, --kind, --exid, "
+		      "--ended", argv[optind]);
 	if (!name)
 		name = default_cgroup();
 	fd = open_cgroup(name);
