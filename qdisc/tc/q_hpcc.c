@@ -27,6 +27,7 @@ static void explain(void)
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
 		"                [ class RATE [ qlen class|port|sojourn ] ]\n"
 		"                [ quantize STEPS|off ] [ strip CARRIER[,CARRIER]|all|off ]\n"
+		"                [ inner on|off ]\n"
 		"\n"
 		"rate       shape to this rate, 1kbit .. 10tbit; 0: do not shape (default)\n"
 		"bandwidth  B in telemetry, if rate is 0; 0: speed of the device (default)\n"
@@ -61,7 +62,8 @@ static void explain(void)
 		"quantize   border of a domain: TCP options that leave show only u', rounded up to multiples\n"
 		"           of 1/STEPS, 4 .. 16, and at least 3/4 (off)\n"
 		"strip      border of a domain: remove these carriers from packets that leave: ioam, int, ifa,\n"
-		"           csig (off)\n",
+		"           csig (off)\n"
+		"inner      also stamp the TCP option of packets in tunnels: VXLAN, Geneve, GRE, IP in IP (off)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,
 		HPCC_CSIG_ABW_MAX, HPCC_CSIG_ABW_DEFAULT, HPCC_CSIG_TIME_DEFAULT);
 }
