@@ -246,8 +246,8 @@ def test_which_flows():
     for words, name in (([there, here], f"{there} to {here}"), ([":5000", there], f":5000 to {there}"),
                         (["10.0.0.1"], "10.0.0.1"), (["99999999"], "cookie 99999999")):
         output = run(pair.c, "flow", *words, status=NOTHING)
-        expect(f"{words}", output, f"hpccmon flow: no flow of {name} runs hpcc here\n")
-    expect("other namespace", run(Netns(), "flow", status=NOTHING), "hpccmon flow: no flow runs hpcc here\n")
+        expect(f"{words}", output, f"hpccmon flow: no flow of {name} runs hpcc or is observed here\n")
+    expect("other namespace", run(Netns(), "flow", status=NOTHING), "hpccmon flow: no flow runs hpcc or is observed here\n")
     with open("/dev/full", "w", encoding="ascii") as full:
         expect("full disk", run(pair.c, "flow", stdout=full, status=NOTHING),
                "hpccmon flow: cannot write: No space left on device\n")
@@ -275,7 +275,7 @@ def test_flows_come_and_go():
         sock.close()
     time.sleep(0.1)
     output = run(pair.c, "flow", f":{port}", status=NOTHING)
-    expect("flow that ended", output, f"hpccmon flow: no flow of :{port} runs hpcc here\n")
+    expect("flow that ended", output, f"hpccmon flow: no flow of :{port} runs hpcc or is observed here\n")
 
 
 def test_namespace_goes():
@@ -581,7 +581,7 @@ def test_path_by_a_flow():
         show(output)
         expect("hops of a flow that sends nothing", [line.split()[-1] for line in output[2:]], ["-"] * 4)
         expect("path to another host", run(path.a, "path", path.addr[0], status=NOTHING),
-               f"hpccmon path: no flow to {path.addr[0]} runs hpcc here; --port opens a connection\n")
+               f"hpccmon path: no flow to {path.addr[0]} runs hpcc or is observed here; --port opens a connection\n")
 
 
 def test_path_by_a_connection():

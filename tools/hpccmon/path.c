@@ -264,7 +264,8 @@ static int find_path(const char *host, const char *port, bool json)
 	if (fd >= 0)
 		close(fd);
 	if (!search.found)
-		die("no flow to %s runs hpcc here; --port opens a connection", host);
+		die("no flow to %s runs hpcc or is observed here; --port opens a connection",
+		    host);
 	if (!search.flow.nr_hops)
 		die("no switch on the path to %s answered", host);
 	show_path(&search, host, json);

@@ -154,6 +154,6 @@ int cmd_flow(int argc, char **argv)
 		return 0;
 	end_output();
 	if (*filter.text)
-		die("no flow of %s runs hpcc here", filter.text);
-	die("no flow runs hpcc here");
+		die("no flow of %s runs hpcc or is observed here", filter.text);
+	die("no flow runs hpcc or is observed here");
 }
