@@ -23,7 +23,7 @@ from lib.peer import Flow, Link, fall_back, measured, rounds
 from lib.tcp import pattern, transfer
 
 USAGE, NOTHING = 2, 1
-NO_RECORD = "no record has arrived yet, for instance because this end only receives: W has its initial value"
+NO_RECORD = "no record has arrived yet: this end only receives, or no switch writes telemetry; W has its initial value"
 NO_HPCC = "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc"
 
 

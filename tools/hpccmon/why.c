@@ -110,8 +110,8 @@ static const char *step_text(const struct flow *flow)
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
 	if (!flow->nr_hops)
-		snprintf(text, size, "no record has arrived yet, for instance because this end "
-			 "only receives: W has its initial value");
+		snprintf(text, size, "no record has arrived yet: this end only receives, or no switch "
+			 "writes telemetry; W has its initial value");
 	else
 		snprintf(text, size, "no link has been measured yet: W has its initial value");
 }
@@ -129,8 +129,8 @@ static const char *observed_text(const struct flow *flow, char *text, size_t siz
 			 flow->U >= flow->eta ? "reduce" : "increase");
 	else
 		snprintf(text, size, "%s sets the window; %s", flow->cc, flow->nr_hops ?
-			 "no link has been measured yet" : "no record has arrived yet, for "
-			 "instance because this end only receives");
+			 "no link has been measured yet" : "no record has arrived yet: this "
+			 "end only receives, or no switch writes telemetry");
 	return text;
 }
 
