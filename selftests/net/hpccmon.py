@@ -247,7 +247,8 @@ def test_which_flows():
                         (["10.0.0.1"], "10.0.0.1"), (["99999999"], "cookie 99999999")):
         output = run(pair.c, "flow", *words, status=NOTHING)
         expect(f"{words}", output, f"hpccmon flow: no flow of {name} runs hpcc or is observed here\n")
-    expect("other namespace", run(Netns(), "flow", status=NOTHING), "hpccmon flow: no flow runs hpcc or is observed here\n")
+    expect("other namespace", run(Netns(), "flow", status=NOTHING),
+           "hpccmon flow: no flow runs hpcc or is observed here\n")
     with open("/dev/full", "w", encoding="ascii") as full:
         expect("full disk", run(pair.c, "flow", stdout=full, status=NOTHING),
                "hpccmon flow: cannot write: No space left on device\n")
