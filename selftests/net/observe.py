@@ -32,9 +32,9 @@ BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_TYPE_HASH = 0, 2, 1
 LIBC = ctypes.CDLL(None)
 
 
-def cgroups(*names):
+def cgroups(*names, top=None):
     """Mount the hierarchy of cgroups, and create these. Return its directory."""
-    top = tempfile.mkdtemp()
+    top = top or tempfile.mkdtemp()
     subprocess.run(["mount", "-t", "cgroup2", "cgroup2", top], check=True)
     defer(subprocess.run, ["umount", top])
     for name in names:
@@ -58,7 +58,11 @@ def enter(cgroup):
 
 def observe(ns, cgroup, *words):
     """Start "hpccmon observe", and wait until it observes. It ends with the test."""
-    process = start(ns, "observe", f"--cgroup={cgroup}", *words)
+    return started(start(ns, "observe", f"--cgroup={cgroup}", *words), cgroup)
+
+
+def started(process, cgroup):
+    """Wait until an observer observes. It ends with the test."""
     line = process.stderr.readline()
     if not line.startswith("observing"):
         line += process.stderr.read()
@@ -449,7 +453,8 @@ def test_errors():
     path, top = Path(switches=0), cgroups("gone")
     for words, status, output in (
             (["--cgroup=/tmp"], USAGE, "--cgroup /tmp: it has to be a directory of a cgroup v2 file system"),
-            (["--cgroup=/none"], NOTHING, "--cgroup /none: No such file or directory"),
+            (["--cgroup=/none"], USAGE, "--cgroup /none: it has to be a directory of a cgroup v2 file system"),
+            (["--cgroup=/etc/passwd"], USAGE, "--cgroup /etc/passwd: it has to be a directory of a cgroup v2 file system"),
             (["--kind=252"], USAGE, "--kind 252: it has to be from 253 to 254"),
             (["--flows=0"], USAGE, "--flows 0: it has to be from 1 to 1048576"),
             (["--exid=65536"], USAGE, "--exid 65536: it has to be from 0 to 65535"),
@@ -466,6 +471,8 @@ def test_errors():
     process = observe(path.a, f"{top}/gone")
     os.rmdir(f"{top}/gone")
     expect("removed", end(process, "observe", NOTHING), f"hpccmon observe: the cgroup {top}/gone was removed\n")
+    top = cgroups(top="/sys/fs/cgroup")
+    started(start(path.a, "observe"), f"{top}, which has all processes (--cgroup selects another one)")
 
 
 main(modules=["sch_hpcc"])

@@ -60,9 +60,9 @@ static int open_cgroup(const char *name)
 	int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statfs fs;
 
-	if (fd < 0)
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
 		die("--cgroup %s: %s", name, strerror(errno));
-	if (fstatfs(fd, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)
+	if (fd < 0 || fstatfs(fd, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)
 		usage("--cgroup %s: it has to be a directory of a cgroup v2 file system", name);
 	return fd;
 }
@@ -135,7 +135,7 @@ int cmd_observe(int argc, char **argv)
 	uint32_t kind = sysctl_or("option_kind", HPCC_OPT_KIND_DEFAULT);
 	uint32_t exid = sysctl_or("option_exid", HPCC_OPT_EXID_DEFAULT);
 	uint32_t flows = FLOWS;
-	const char *name = NULL;
+	const char *name = NULL, *who = "";
 	bool ended = false;
 	const struct option_spec options[] = {
 		{ "cgroup", 'g', OPTION_TEXT, .to = &name },
@@ -154,15 +154,17 @@ int cmd_observe(int argc, char **argv)
 	if (optind < argc)
 		usage("%s: too many arguments: use one of --cgroup, --flows, --kind, --exid, "
 		      "--ended", argv[optind]);
-	if (!name)
+	if (!name) {
 		name = default_cgroup();
+		who = ", which has all processes (--cgroup selects another one)";
+	}
 	fd = open_cgroup(name);
 	bpf = loaded(kind, exid, flows, ended);
 	catch_interrupts();
 	link = bpf_program__attach_cgroup(bpf->progs.hpcc_observe, fd);
 	if (!link)
 		die("cannot attach to %s: %s", name, missing(errno));
-	fprintf(stderr, "observing new connections of %s; Ctrl-C ends\n", name);
+	fprintf(stderr, "observing new connections of %s%s; Ctrl-C ends\n", name, who);
 	while (!interrupted() && is_attached(link)) {
 		poll(NULL, 0, LOOK_MS);
 		if (!full && bpf->bss->missed)
