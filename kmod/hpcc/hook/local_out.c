@@ -378,10 +378,10 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
 	beside = room;
-	/* A request alone needs one slot, unless it is for a later hop. */
+	/* A request alone needs one slot, unless the path has several hops. */
 	if (unlikely(room < HPCC_ROOM_USUAL) && presence == HPCC_ABSENT &&
 	    (!carrier || room < hpcc_opt_len(1) || hpcc_echo_pending(flow) ||
-	     hpcc_phase_needs_slots(READ_ONCE(flow->next_hop)))) {
+	     READ_ONCE(flow->hops) > 1)) {
 		spare = hpcc_spare_find(seg, flow, room, &at, &sack);
 		room += spare;
 	}
