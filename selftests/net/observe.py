@@ -419,6 +419,17 @@ def test_foreign_map():
     expect("flows", run(path.a, "flow", status=NOTHING).count("->"), 0)
 
 
+def test_two_observers():
+    """A flow that two observers report is shown once, with its hops."""
+    path, top = slow_path(MBPS // 4), cgroups("a")
+    enter(f"{top}/a")
+    for cgroup in top, f"{top}/a":
+        observe(path.a, cgroup)
+    transfer((*path.connect(), pattern(2000000)))
+    flow, = run_json(path.a, "flow")
+    expect("congestion control, hops", (flow["cc"], len(flow["hops"])), ("cubic", 3))
+
+
 def forged_values():
     """Yield values of a map with any state. Half of them have a scale and W as of an observer."""
     chance = random.Random(1)

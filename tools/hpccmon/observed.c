@@ -26,6 +26,8 @@
 #define W_LIMIT		(1ULL << 40)
 /* Flows that are read at once; more than a bucket of the map has. */
 #define BATCH		256
+/* Observers of which hpccmon shows the flows */
+#define OBSERVERS	16
 
 struct batch {
 	__u64			cookie[BATCH];
@@ -38,6 +40,8 @@ struct reader {
 	void			*data;
 	uint64_t		netns;
 	uint64_t		now;
+	int			maps[OBSERVERS];
+	uint32_t		nr_maps;
 };
 
 static uint64_t age_us(const struct reader *reader, uint64_t ns)
@@ -176,7 +180,20 @@ static void take(const struct reader *reader, uint64_t cookie, const struct obse
 	reader->fn(&flow, reader->data);
 }
 
-static void read_map(const struct reader *reader, int fd)
+/* Whether observer @nr has received the most echoes of a flow, and no earlier one as many. */
+static bool is_best(const struct reader *reader, uint32_t nr, uint64_t cookie, uint64_t received)
+{
+	struct observed_flow flow;
+	uint32_t i;
+
+	for (i = 0; i < reader->nr_maps; i++)
+		if (i != nr && !bpf_map_lookup_elem(reader->maps[i], &cookie, &flow) &&
+		    flow.received >= received + (i > nr))
+			return false;
+	return true;
+}
+
+static void read_map(const struct reader *reader, uint32_t map)
 {
 	struct batch *batch = allocated(malloc(sizeof(*batch)));
 	uint32_t i, nr, from, *after = NULL;
@@ -184,11 +201,13 @@ static void read_map(const struct reader *reader, int fd)
 
 	do {
 		nr = BATCH;
-		err = bpf_map_lookup_batch(fd, after, &from, batch->cookie, batch->flow, &nr, NULL);
+		err = bpf_map_lookup_batch(reader->maps[map], after, &from, batch->cookie,
+					   batch->flow, &nr, NULL);
 		if (err && err != -ENOENT)
 			break;
 		for (i = 0; i < nr; i++)
-			take(reader, batch->cookie[i], &batch->flow[i]);
+			if (is_best(reader, map, batch->cookie[i], batch->flow[i].received))
+				take(reader, batch->cookie[i], &batch->flow[i]);
 		after = &from;
 	} while (!err);
 	free(batch);
@@ -247,17 +266,19 @@ bool observed_flows(const struct filter *filter, flow_fn fn, void *data)
 	struct reader reader = { .filter = filter, .fn = fn, .data = data };
 	uint32_t id = 0;
 	struct timespec ts;
-	bool any = false;
+	uint32_t i;
 	int fd;
 
-	while ((fd = next_map(&id)) >= 0) {
-		any = true;
-		if (!reader.netns)
-			reader.netns = own_netns();
+	while (reader.nr_maps < OBSERVERS && (fd = next_map(&id)) >= 0)
+		reader.maps[reader.nr_maps++] = fd;
+	if (reader.nr_maps)
+		reader.netns = own_netns();
+	for (i = 0; i < reader.nr_maps; i++) {
 		clock_gettime(CLOCK_MONOTONIC, &ts);
 		reader.now = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-		read_map(&reader, fd);
-		close(fd);
+		read_map(&reader, i);
 	}
-	return any;
+	for (i = 0; i < reader.nr_maps; i++)
+		close(reader.maps[i]);
+	return reader.nr_maps;
 }
