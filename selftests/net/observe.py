@@ -419,7 +419,7 @@ def test_foreign_map():
     expect("flows", run(path.a, "flow", status=NOTHING).count("->"), 0)
 
 
-def test_two_observers():
+def test_flow_of_two_observers():
     """A flow that two observers report is shown once, with its hops."""
     path, top = slow_path(MBPS // 4), cgroups("a")
     enter(f"{top}/a")

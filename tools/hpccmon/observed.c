@@ -188,7 +188,7 @@ static bool is_best(const struct reader *reader, uint32_t nr, uint64_t cookie, u
 
 	for (i = 0; i < reader->nr_maps; i++)
 		if (i != nr && !bpf_map_lookup_elem(reader->maps[i], &cookie, &flow) &&
-		    flow.received >= received + (i > nr))
+		    flow.received >= received + (i > nr ? 1 : 0))
 			return false;
 	return true;
 }

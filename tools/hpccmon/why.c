@@ -110,8 +110,8 @@ static const char *step_text(const struct flow *flow)
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
 	if (!flow->nr_hops)
-		snprintf(text, size, "no record has arrived yet: this end only receives, or no switch "
-			 "writes telemetry; W has its initial value");
+		snprintf(text, size, "no record has arrived yet: this end only receives, or no "
+			 "switch writes telemetry; W has its initial value");
 	else
 		snprintf(text, size, "no link has been measured yet: W has its initial value");
 }
