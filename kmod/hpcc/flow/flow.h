@@ -293,10 +293,10 @@ struct hpcc_flow {
 	u8 settle;		/* from net.hpcc.settle (law.c) */
 	u8 why;			/* reason of the last fallback, enum hpcc_flow_why */
 	u8 untrusted_why;	/* HPCC_WHY_UNTRUSTED: the last feedback had no right tag */
+	bool dead;		/* set by release(): do not dereference @sk */
 	struct hpcc_flow_event event;
 	u32 ignored[HPCC_IGNORED_MAX];	/* by enum hpcc_ignored */
 
-	bool dead;		/* set by release(): do not dereference @sk */
 	struct hpcc_spare spare;	/* written by LOCAL_OUT without a lock (local_out.c) */
 	spinlock_t lock;	/* covers @dead, and writers of @path */
 	u32 id;			/* number of the flow in its network namespace */

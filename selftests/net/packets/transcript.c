@@ -23,8 +23,8 @@ uint32_t hash(const uint8_t *p, uint32_t len)
 
 /* ---- Output ---- */
 
-/* Write all options, except NOPs and the host's timestamps. Our options are left out if the module
- * may add and remove them (@agreed).
+/* Write all options, except NOPs and the host's timestamps; SACK block by block. Our options are
+ * left out if the module may add and remove them (@agreed).
  */
 static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool agreed)
 {
@@ -39,6 +39,9 @@ static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool a
 		}
 		if (p[at] == 8 && n == 10)	/* the other time is from the host */
 			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
+		else if (p[at] == 5 && n % 8 == 2)
+			for (uint32_t block = 2; block < n; block += 8)
+				printf("%s:%08x", block == 2 ? " 5" : "", hash(p + at + block, 8));
 		else if (p[at] != 1 && !(agreed && (p[at] == 253 || p[at] == 254)))
 			printf(" %u:%08x", p[at], hash(p + at, n));
 		at += n;
