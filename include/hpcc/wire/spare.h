@@ -17,11 +17,11 @@
  *			2^22 bytes in between.
  *
  * SACK blocks behind the first one. Beside timestamps, two blocks leave no room for a record. The
- * first block reports the newest segment (RFC 2018, section 4). Blocks leave only after two
- * segments that reported the first of them. Otherwise a peer receives a block after a block of
- * later data, and takes this for reordering, if it misses an ACK, or every second one; an ACK that
- * TCP has compressed reports changes of two blocks (TCP_SACK_BLOCKS_EXPECTED). A block within the
- * next one is a D-SACK (RFC 2883): both stay.
+ * first block reports the newest segment (RFC 2018, section 4), so it stays. Other blocks leave
+ * only after two segments have reported them: TCP compresses ACKs, so one ACK may be the first to
+ * report two blocks (TCP_SACK_BLOCKS_EXPECTED), and the path may lose every second ACK. A peer that
+ * gets a block after a block of later data would assume reordering, and send data again. A first
+ * block within the second one is a D-SACK (RFC 2883): both stay.
  *
  * The functions use no skb, policy or clock.
  */
@@ -45,7 +45,7 @@
 struct hpcc_spare {
 	u8 head;	/* of kind, length, ECT(1) and CE of the last AccECN option that stayed */
 	u8 segs;	/* of the segments sent when it was left out, or @head changed */
-	u16 block;	/* hash of a SACK block that could leave; bit 0: it may leave next time */
+	u16 block;	/* hash of a SACK block that stayed; bit 0: it stayed twice, and may leave */
 };
 
 static inline u8 hpcc_accecn_head(const u8 *opt)
