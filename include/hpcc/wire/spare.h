@@ -39,8 +39,8 @@
 #define HPCC_SACK_HEAD		2
 #define HPCC_SACK_BLOCK		8
 
-/* The options of a connection so far. 8 bits are enough for AccECN: one of 256 changes of a counter
- * may be seen one option later, and an option may stay although it could be left out.
+/* The options of a connection so far. 8 bits are enough for AccECN: one of 256 changes of a
+ * counter may be seen one option later, and an option may stay although it could be left out.
  */
 struct hpcc_spare {
 	u8 head;	/* of kind, length, ECT(1) and CE of the last AccECN option that stayed */
