@@ -173,7 +173,7 @@ class Family(Netlink):
         self.sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups[group])
         self.sock.setblocking(False)
 
-    def heard(self):
+    def received(self):
         """Return the events since the last call: (operation, attributes)."""
         names = {number: (name, of) for name, (number, of) in self.commands.items()}
         found = []

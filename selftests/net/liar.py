@@ -227,13 +227,13 @@ def test_lies_of_a_busy_link():
 
 def slowly(part):
     """Return a lie: tx advances by only a part of its true advance."""
-    true, told = [None], [0]
+    true, claimed = [None], [0]
 
     def lie(records):
         for rec in records:
-            told[0] += 0 if true[0] is None else (rec["tx"] - true[0]) % COUNTER * part
+            claimed[0] += 0 if true[0] is None else (rec["tx"] - true[0]) % COUNTER * part
             true[0] = rec["tx"]
-            rec["tx"] = int(told[0]) % COUNTER
+            rec["tx"] = int(claimed[0]) % COUNTER
     return lie
 
 

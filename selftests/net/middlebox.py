@@ -456,7 +456,7 @@ def muted(version, firewall, nbytes=20000, **how):
     expect("mode, why", [(flow["mode"], flow["why"], "muted" in flow) for flow in path.a.dump()],
            [("classic", "muted", True)])
     expect_counters(path.a, muted=1, fallbacks=0, returns=0)
-    expect("events", [got["event"] for _, got in family.heard()], ["muted", "fallback"])
+    expect("events", [got["event"] for _, got in family.received()], ["muted", "fallback"])
     return path, family, client, server
 
 
@@ -478,7 +478,7 @@ def test_trial_brings_telemetry_back():
     path, family, client, server = muted(6, Firewall(data, PROBED_S))
     goodput_mbps(client, server, NBYTES)
     expect_mode("later", path, (False, "telemetry"))
-    expect("events", [got["event"] for _, got in family.heard()], ["return"])
+    expect("events", [got["event"] for _, got in family.received()], ["return"])
 
 
 def test_trial_is_a_request():

@@ -45,7 +45,7 @@ def test_unload_with_listeners():
         expect("family", error.errno, errno.ENOENT)
     finally:
         load(ns)
-    expect("heard", family.heard(), [])
+    expect("received", family.received(), [])
     expect("again", Family(Netns(), "hpcc").dump("flow-get"), [])
 
 
@@ -355,14 +355,14 @@ def test_events():
     family.listen("events")
     flow.round(Link().step(9000, 0.8))
     flow.round(Link(tag=2).step(9000, 0.8))
-    expect("path", [(name, got["event"], got["cookie"], got["mode"]) for name, got in family.heard()],
+    expect("path", [(name, got["event"], got["cookie"], got["mode"]) for name, got in family.received()],
            [("flow-ntf", "path", cookie(flow.sock), "telemetry")])
     for _ in range(200):
         flow.run()
         flow.send()
         if flow.flow()["mode"] == "classic":
             break
-    events = family.heard()
+    events = family.received()
     expect("fallback", [(got["event"], got["mode"] in ("classic", "doubting"), got["why"])
                         for _, got in events], [("fallback", True, "silence")])
     reader = Family(flow.ns, "hpcc")
@@ -372,9 +372,9 @@ def test_events():
         flow.round(link.step(9000, 0.5))
         if flow.flow()["mode"] == "telemetry":
             break
-    expect("return", [got["event"] for _, got in family.heard()], ["return"])
+    expect("return", [got["event"] for _, got in family.received()], ["return"])
     expect("why stays", reader.dump("flow-get")[0]["why"], "silence")
-    expect("elsewhere", quiet.heard(), [])
+    expect("elsewhere", quiet.received(), [])
     lines = [line for line in tracepoint.lines() if int(line["sport"]) == flow.lport]
     traced = [(line["event"], line["mode"], line["why"]) for line in lines]
     expect("traced of", {line["cookie"] for line in lines}, {str(cookie(flow.sock))})
@@ -398,7 +398,7 @@ def test_flood():
     for turn in range(100):
         flow.round(links[turn % 2].step(9000, 0.5))
     changes = happened() - before
-    events = [got for _, got in family.heard()]
+    events = [got for _, got in family.received()]
     expect_in("changes", changes, 90, 100)
     expect_in("events", len(events), 8, 16)
     # these ACKs prevent an RTO, which would be an event
@@ -406,7 +406,7 @@ def test_flood():
         time.sleep(0.15)
         flow.round(links[1].step(9000, 0.5))
     flow.round(links[0].step(9000, 0.5))
-    (_, last), = family.heard()
+    (_, last), = family.received()
     expect("all", sum(1 + got.get("missed", 0) for got in events + [last]), happened() - before)
 
 

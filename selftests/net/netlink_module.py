@@ -120,7 +120,7 @@ def test_events_without_it():
         flow.run()
         flow.echo(Link(tag=tag).step(9000, 0.8))
     flow.run()
-    expect("events", [(name, got["event"], got["mode"]) for name, got in family.heard()],
+    expect("events", [(name, got["event"], got["mode"]) for name, got in family.received()],
            [("flow-ntf", "path", "telemetry")])
     expect("loaded", users(NAME), None)
 
