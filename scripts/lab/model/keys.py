@@ -6,6 +6,7 @@ the name of the key.
 """
 
 import difflib
+import math
 import os
 import re
 
@@ -73,6 +74,65 @@ def nearest(word, known):
     return "".join(f"; did you mean {name}?" for name in found)
 
 
+def checked(test, what):
+    """A parser of the values for which test is true. what: the allowed values, as text."""
+    def parse(value):
+        if test(value):
+            return value
+        raise ValueError(what)
+    return parse
+
+
+def matching(pattern, what):
+    """A parser of texts that match the pattern."""
+    return checked(lambda value: _is_text(value) and re.fullmatch(pattern, value), what)
+
+
+def within(parse_any, low, high, what):
+    """A parser of the values that another parser returns, if they are from low to high."""
+    def parse(value):
+        value = parse_any(value)
+        if not low <= value <= high:
+            raise ValueError(what)
+        return value
+    return parse
+
+
+def _is_text(value):
+    return isinstance(value, str)
+
+
+def _list_of(test):
+    return lambda value: isinstance(value, list) and value and all(map(test, value))
+
+
+def _unique(parse):
+    """A parser of lists in which each item counts once."""
+    return lambda value: list(dict.fromkeys(parse(value)))
+
+
+def _some(parse, what):
+    """A parser of one value or of a list of values, which it returns as a list."""
+    def parse_some(value):
+        try:
+            return [parse(one) for one in (value if isinstance(value, list) and value else [value])]
+        except ValueError:
+            raise ValueError(what) from None
+    return parse_some
+
+
+def _or(parse, word, meaning):
+    """A parser that also accepts a word, for which it returns its meaning."""
+    def parse_either(value):
+        if value == word:
+            return meaning
+        try:
+            return parse(value)
+        except ValueError as err:
+            raise ValueError(f'{err}, or "{word}"') from None
+    return parse_either
+
+
 def _integer(low, high):
     def parse(value):
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
@@ -125,13 +185,6 @@ def _parameters(value):
     return value
 
 
-def _kind(value):
-    # tc joins lines after a backslash, and knows quotes and comments.
-    if isinstance(value, str) and value.isprintable() and re.fullmatch(r"""[a-z][a-z0-9_]*( [^"'\\#]*)?""", value):
-        return value
-    raise ValueError('a queue discipline with its options, as for tc, such as "cake bandwidth 10gbit"')
-
-
 def _stamp(value):
     """Carriers, sorted in the order of CARRIERS."""
     names = value.split(",") if isinstance(value, str) else [""]
@@ -140,32 +193,6 @@ def _stamp(value):
     if not set(names) <= set(CARRIERS[:4]):
         raise ValueError(", ".join(CARRIERS[:4]) + ', several of these separated by commas, or mixed; for csig set cc.carrier')
     return ",".join(name for name in CARRIERS[:4] if name in names)
-
-
-def _boolean(value):
-    if isinstance(value, bool):
-        return value
-    raise ValueError("true or false")
-
-
-def _true(value):
-    if value is True:
-        return value
-    raise ValueError("true")
-
-
-def _link(value):
-    if isinstance(value, str) and re.fullmatch(r"[a-z][0-9]{1,4}-[a-z][0-9]{1,4}", value):
-        return value
-    raise ValueError('two neighbours such as "s0-h0"')
-
-
-def _permille(value):
-    """A fraction that the kernel stores in thousandths, where 0 is not allowed."""
-    value = units.fraction(value)
-    if not 0.001 <= value <= 1:
-        raise ValueError("a fraction from 0.001 to 1")
-    return value
 
 
 def _w_ai(value):
@@ -198,134 +225,6 @@ def _base_rtt(value):
     raise ValueError('"auto", 0 (the connection\'s minimum RTT), or a time from 1us to 1s')
 
 
-def _host(value):
-    if isinstance(value, str) and re.fullmatch(r"h[0-9]{1,4}(\.\.h[0-9]{1,4})?", value):
-        return value
-    raise ValueError('a host such as "h0", or several such as "h0..h15"')
-
-
-def _hosts(value):
-    """A list of hosts, or of ranges of hosts."""
-    try:
-        return [_host(text) for text in (value if isinstance(value, list) and value else [value])]
-    except ValueError:
-        raise ValueError('hosts such as "h0..h15" or ["h0..h3", "h8"]') from None
-
-
-def _bytes(value):
-    n = units.size(value)
-    if n < 1:
-        raise ValueError("at least 1B")
-    return n
-
-
-def _queue(value):
-    """A size that the qdisc stores in 32 bits."""
-    n = _bytes(value)
-    if n >= 1 << 32:
-        raise ValueError("less than 4GiB")
-    return n
-
-
-def _delay(value):
-    ns = units.time(value)
-    if ns > 10**9:
-        raise ValueError("a time of at most 1s")
-    return ns
-
-
-def _every(value):
-    ns = units.time(value)
-    if not 1000 <= ns <= 10**9:
-        raise ValueError("a time from 1us to 1s")
-    return ns
-
-
-def _flow_bytes(value):
-    """Return the size, or None for a flow that lasts until the measurement window ends."""
-    if value == "endless":
-        return None
-    try:
-        return _bytes(value)
-    except ValueError as err:
-        raise ValueError(f'{err}, or "endless"') from None
-
-
-def _path(value):
-    if isinstance(value, str) and value and "\0" not in value:
-        return value
-    raise ValueError("a file's name")
-
-
-def _ports(value):
-    """Names of ports, each once."""
-    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
-        return list(dict.fromkeys(value))
-    raise ValueError('a list of ports such as ["s0-h3"]')
-
-
-def _flows(value):
-    """Numbers of flows, each once."""
-    if isinstance(value, list) and value and all(type(flow) is int and 0 <= flow < FLOWS_MAX for flow in value):
-        return list(dict.fromkeys(value))
-    raise ValueError("a list of flows such as [0, 3], by their id in results.json")
-
-
-def _load(value):
-    value = units.fraction(value)
-    if not 0.001 <= value < 1:
-        raise ValueError("a fraction from 0.001 to less than 1")
-    return value
-
-
-def _one_host(value):
-    if isinstance(value, str) and re.fullmatch(r"h[0-9]{1,4}", value):
-        return value
-    raise ValueError('a host such as "h0"')
-
-
-def _command(value):
-    if isinstance(value, str) and value.strip() and value.isprintable():
-        return value
-    raise ValueError("a command of the shell in one line")
-
-
-def _package(value):
-    if isinstance(value, str) and re.fullmatch("[a-z0-9][a-z0-9+.-]*", value):
-        return value
-    raise ValueError("the name of a Debian package")
-
-
-def _name(value):
-    if isinstance(value, str) and re.fullmatch("[A-Za-z0-9_-]{1,16}", value):
-        return value
-    raise ValueError("a name of 1 to 16 letters, digits, '-' and '_'")
-
-
-def _names(value):
-    """The name of a class, or a list of names."""
-    try:
-        return [_name(name) for name in (value if isinstance(value, list) and value else [value])]
-    except ValueError:
-        raise ValueError('the name of a [[class]], or a list of names such as ["gold", "bulk"]') from None
-
-
-def _stop(value):
-    """Return the time at which the program is stopped, or "end"."""
-    if value == "end":
-        return value
-    try:
-        return units.time(value)
-    except ValueError as err:
-        raise ValueError(f'{err}, or "end"') from None
-
-
-def _texts(value):
-    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-        return value
-    raise ValueError("a list of texts")
-
-
 def _incast(value):
     """A number of hosts that send to one other host at the same time, and the bytes that each sends."""
     if not isinstance(value, dict):
@@ -336,11 +235,44 @@ def _incast(value):
         raise ValueError(f"a table of from, bytes and load; {err}") from None
 
 
+boolean = checked(lambda value: isinstance(value, bool), "true or false")
+_true = checked(lambda value: value is True, "true")
+# A fraction that the kernel stores in thousandths, where 0 is not allowed.
+_permille = within(units.fraction, 0.001, 1, "a fraction from 0.001 to 1")
+load = within(units.fraction, 0.001, math.nextafter(1, 0), "a fraction from 0.001 to less than 1")
+_bytes = within(units.size, 1, units.SIZE_MAX, "at least 1B")
+# A size that the qdisc stores in 32 bits.
+_queue = within(_bytes, 1, (1 << 32) - 1, "less than 4GiB")
+_delay = within(units.time, 0, 10**9, "a time of at most 1s")
+_every = within(units.time, 1000, 10**9, "a time from 1us to 1s")
+# None: the flow lasts until the measurement window ends.
+_flow_bytes = _or(_bytes, "endless", None)
+_stop = _or(units.time, "end", "end")
+file_name = checked(lambda value: _is_text(value) and value and "\0" not in value, "a file's name")
+_command = checked(lambda value: _is_text(value) and value.strip() and value.isprintable(),
+                   "a command of the shell in one line")
+# tc joins lines after a backslash, and knows quotes and comments.
+_kind = checked(
+    lambda value: _is_text(value) and value.isprintable() and re.fullmatch(r"""[a-z][a-z0-9_]*( [^"'\\#]*)?""", value),
+    'a queue discipline with its options, as for tc, such as "cake bandwidth 10gbit"')
+_package = matching("[a-z0-9][a-z0-9+.-]*", "the name of a Debian package")
+_link = matching("[a-z][0-9]{1,4}-[a-z][0-9]{1,4}", 'two neighbours such as "s0-h0"')
+_one_host = matching("h[0-9]{1,4}", 'a host such as "h0"')
+_host = matching(r"h[0-9]{1,4}(\.\.h[0-9]{1,4})?", 'a host such as "h0", or several such as "h0..h15"')
+_hosts = _some(_host, 'hosts such as "h0..h15" or ["h0..h3", "h8"]')
+_name = matching("[A-Za-z0-9_-]{1,16}", "a name of 1 to 16 letters, digits, '-' and '_'")
+_names = _some(_name, 'the name of a [[class]], or a list of names such as ["gold", "bulk"]')
+_texts = checked(_list_of(_is_text), "a list of texts")
+_ports = _unique(checked(_list_of(_is_text), 'a list of ports such as ["s0-h3"]'))
+_flows = _unique(checked(_list_of(lambda flow: type(flow) is int and 0 <= flow < FLOWS_MAX),
+                         "a list of flows such as [0, 3], by their id in results.json"))
+
+
 # section -> key -> (parser, default); a key whose default is ... must be given.
 KEYS = {
     "": {
         "ip": (_choice(4, 6), 4),
-        "verify": (_boolean, False),
+        "verify": (boolean, False),
     },
     "topology": {
         "kind": (_choice(*KINDS), "star"),
@@ -366,7 +298,7 @@ KEYS = {
         "delay_out": (_delay, None),
         "delay_in": (_delay, None),
         "queue": (_choice(*HOST_QUEUES), "fq"),
-        "stamp": (_boolean, False),
+        "stamp": (boolean, False),
     },
     "cc": {
         "name": (cc_name, "hpcc"),
@@ -393,8 +325,8 @@ KEYS = {
         "gamma": (_permille, None),
         "cw_min": (_permille, None),
         "iw": (_integer(2, LDCP_IW_MAX), None),
-        "fast_start": (_boolean, None),
-        "observe": (_boolean, None),
+        "fast_start": (boolean, None),
+        "observe": (boolean, None),
     },
     "qdisc": {
         "queue": (_choice(*PORT_QUEUES), "fifo"),
@@ -409,7 +341,7 @@ KEYS = {
         "every": (_every, None),
         "int_window": (_every, None),
         "stamp": (_stamp, None),
-        "class_ports": (_boolean, None),
+        "class_ports": (boolean, None),
     },
     "class": {
         "name": (_name, ...),
@@ -453,7 +385,7 @@ KEYS = {
         "host": (_one_host, ...),
         "command": (_command, ...),
         "package": (_package, None),
-        "may_fail": (_boolean, False),
+        "may_fail": (boolean, False),
         "start": (units.time, 0),
         "stop": (_stop, None),
     },
@@ -465,10 +397,10 @@ KEYS = {
         "rate": (units.rate, None),
     },
     "workload": {
-        "cdf": (_path, None),
-        "load": (_load, None),
+        "cdf": (file_name, None),
+        "load": (load, None),
         "duration": (units.time, None),
-        "flows": (_path, None),
+        "flows": (file_name, None),
         "list": (_texts, None),
         "skip": (_integer(0, FLOWS_MAX), None),
         "from": (_host, None),
@@ -495,7 +427,7 @@ KEYS = {
     },
 }
 
-INCAST = {"from": (_integer(1, HOSTS_MAX), ...), "bytes": (_bytes, ...), "load": (_load, ...)}
+INCAST = {"from": (_integer(1, HOSTS_MAX), ...), "bytes": (_bytes, ...), "load": (load, ...)}
 
 # Keys of [link.access] (links between a host and a switch), [link.fabric] (between switches), [link.core] (of core
 # switches), and of one link such as [link.s0-s1]. They override those of [link] and [qdisc].

@@ -39,18 +39,6 @@ TELLING = ("command.py", "figures.py", "report.py")
 PACKET_US, FLOW_MS, RUN_S = 7, 0.5, 3
 
 
-def _name(value):
-    if isinstance(value, str) and re.fullmatch(NAME, value):
-        return value
-    raise ValueError("a name of letters, digits, '-', '_' and '.'")
-
-
-def _text(value):
-    if isinstance(value, str) and value and "\0" not in value:
-        return value
-    raise ValueError("a file's name")
-
-
 def _list(parse, what):
     def parse_list(value):
         try:
@@ -63,30 +51,11 @@ def _list(parse, what):
     return parse_list
 
 
-def _assignment(value):
-    if isinstance(value, str) and "=" in value:
-        return value
-    raise ValueError
-
-
-def _load(value):
-    load = units.fraction(value)
-    if not 0.001 <= load < 1:
-        raise ValueError
-    return load
-
-
 def _fraction(value):
     fraction = units.fraction(value)
     if not fraction:
         raise ValueError
     return fraction
-
-
-def _boolean(value):
-    if isinstance(value, bool):
-        return value
-    raise ValueError("true or false")
 
 
 def _seeds(value):
@@ -96,26 +65,16 @@ def _seeds(value):
     raise ValueError(f"a number of seeds from 1 to {SEEDS_MAX}")
 
 
-def _kernel(value):
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}", value):
-        return value
-    raise ValueError('a version such as "6.1"')
-
-
-def _memory(value):
-    size = units.size(value)
-    if not 10**8 <= size <= 10**13:
-        raise ValueError("a size from 100MB to 10TB")
-    return size
-
-
-_LOADS = _list(_load, "fractions from 0.001 to less than 1")
-_SETTINGS = _list(_assignment, '"section.key=value"')
+_name = keys.matching(NAME, "a name of letters, digits, '-', '_' and '.'")
+_kernel = keys.matching(r"[0-9]{1,3}\.[0-9]{1,3}", 'a version such as "6.1"')
+_memory = keys.within(units.size, 10**8, 10**13, "a size from 100MB to 10TB")
+_LOADS = _list(keys.load, "fractions from 0.001 to less than 1")
+_SETTINGS = _list(keys.checked(lambda value: isinstance(value, str) and "=" in value, ""), '"section.key=value"')
 
 KEYS = {
     "": {
-        "extends": (_text, None),
-        "scenario": (_text, ...),
+        "extends": (keys.file_name, None),
+        "scenario": (keys.file_name, ...),
         "loads": (_LOADS, ...),
         "duration": (units.time, None),
         "seeds": (_seeds, 3),
@@ -126,7 +85,7 @@ KEYS = {
     },
     "workload": {
         "name": (_name, ...),
-        "cdf": (_text, None),
+        "cdf": (keys.file_name, None),
         "duration": (units.time, None),
         "set": (_SETTINGS, []),
         "loads": (_LOADS, None),
@@ -135,9 +94,9 @@ KEYS = {
         "name": (_name, ...),
         "cc": (keys.KEYS["cc"]["name"][0], ...),
         "set": (_SETTINGS, []),
-        "common": (_boolean, True),
+        "common": (keys.boolean, True),
         "base": (_name, None),
-        "peer": (_boolean, None),
+        "peer": (keys.boolean, None),
         "kernel": (_kernel, None),
         "workloads": (_list(_name, "names of workloads"), None),
         "loads": (_LOADS, None),
