@@ -8,6 +8,7 @@ import signal
 import sys
 
 from ..model.keys import ScenarioError
+from .foreign import RunError
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,21 +29,27 @@ def read_json(path):
         raise ScenarioError(f"{path}: is not JSON") from None
 
 
-def _flush(main):
-    status = main(sys.argv[1:])
+def _status(main, name):
+    try:
+        status = main(sys.argv[1:])
+    except (ScenarioError, RunError) as err:
+        print(f"{name}: {err}", file=sys.stderr)
+        status = 2 if isinstance(err, ScenarioError) else 1
     if sys.stdout:
         sys.stdout.flush()
     return status
 
 
 def run(main, name):
-    """Return the exit status of main(argv). stdout may have any encoding, be closed or full, or have no reader."""
+    """Return the exit status of main(argv): 2 after a ScenarioError, 1 after a RunError, 130 after Ctrl-C. stdout may
+    have any encoding, be closed or full, or have no reader.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if sys.stdout:
             sys.stdout.reconfigure(errors="backslashreplace")
-        return _flush(main)
+        return _status(main, name)
     except KeyboardInterrupt:
         return 130
     except OSError as err:
