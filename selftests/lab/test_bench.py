@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""bench-core, bench-ldcp, bench-lab: figures, verdicts and cases."""
+"""bench-core, bench-kernel, bench-ldcp, bench-lab: figures, verdicts and cases."""
 
 import importlib.machinery
 import importlib.util
@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 from lab.model import scenario, topology
-from lab.study import bench, sweep
+from lab.study import bench, cost, sweep
 from lib import unittests
 from lib.unittests import TOP
 
@@ -78,6 +78,17 @@ class Bench(unittest.TestCase):
         core = load_script("bench-core")
         for flows, packets in (16, 5.7), (24, 6.9), (64, 10.6):
             self.assertAlmostEqual(core.random_phases(flows, 0.95) / 1538, packets, delta=0.05)
+
+    def test_kernel_charts_of_growth(self):
+        """A chart for the number of flows and one for the number of switches, with a line for each variant."""
+        kernel = load_script("bench-kernel")
+        now = cost.Results([{"event": "path", "part": part, "hops": hops, "flows": flows, "variant": name, "segments": 2,
+                             "cost": {"instructions": 100}} for part, hops, flows in (("flows", 1, 10), ("hops", 3, 1))
+                            for name in (kernel.SHORT, kernel.BASE)])
+        html = kernel.growth(now, None)
+        self.assertEqual(html.count('class="chart"'), 2)
+        self.assertEqual(html.count(f'"labels":["{kernel.SHORT}","{kernel.BASE}"]'), 2)
+        self.assertEqual(kernel.growth(cost.Results([]), None), "")
 
     def test_lab_slope(self):
         self.assertEqual(load_script("bench-lab").slope([(10, 1), (18, 5)]), 2)
