@@ -14,6 +14,7 @@ import json
 import math
 import re
 import statistics
+import subprocess
 from array import array
 from pathlib import Path
 
@@ -32,6 +33,18 @@ SIZES = (1000, 3000, 10000, 30000, 100000, 300000, 1000000)
 # it longer by more than the tolerance.
 JAIN_NS = 10**6
 JAIN_TOLERANCE_NS = JAIN_NS // 10
+
+
+def commit(digits):
+    """The commit of these sources; "" if they are installed and not a checkout."""
+    if not (TOP / ".git").exists():
+        return ""
+    try:
+        done = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty", f"--abbrev={digits}", "--exclude=*"],
+                              capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return "" if done.returncode else done.stdout.strip()
 
 
 class EmptyWindow(Exception):

@@ -33,7 +33,7 @@ SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network
 # Files below a source's directory that are no sources, as in scripts/uml/modules.sh.
 BUILT = r"(^|/)\.[^/]|\.(o|ko|so|order|symvers)$|\.mod[^/]*$"
 # Modules of these rooms that only show the results of runs.
-TELLING = ("command.py", "figures.py", "report.py")
+TELLING = ("command.py", "figures.py", "report.py", "rst.py")
 # Real time of a guest, for a first estimate: per packet and port, per flow, and for a run without
 # traffic.
 PACKET_US, FLOW_MS, RUN_S = 7, 0.5, 3

@@ -11,7 +11,6 @@ import bisect
 import itertools
 import math
 import statistics
-import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ..model import scenario as scenarios
 from ..model.topology import Topology
 from ..run import interval, results
 from ..show import draw, figures
+from ..show.rst import page, prose, table, title
 from . import published, sharing
 from .grid import TOP
 
@@ -189,27 +189,6 @@ def why(cell):
 
 
 # ---- reStructuredText
-
-def title(text, line="="):
-    """A heading."""
-    return ["", text, line * len(text), ""]
-
-
-def prose(text, bullet=""):
-    """A paragraph, or an item of a list."""
-    return textwrap.wrap(bullet + text, 100, subsequent_indent=" " * len(bullet), break_long_words=False,
-                         break_on_hyphens=False) + ([] if bullet else [""])
-
-
-def table(head, rows):
-    """A simple table; cells of the first column are not empty."""
-    rows = [[str(cell) for cell in row] for row in [head, *rows]]
-    # docutils needs rules of four or more characters.
-    widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(head))]
-    rule = "  ".join("=" * width for width in widths)
-    body = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return [rule, body[0], rule, *body[1:], rule, ""]
-
 
 def shown(value):
     """A percentile with its interval."""
@@ -637,9 +616,7 @@ def failed_table(failed):
 
 def text(grid, found, failed):
     """The text of results.rst."""
-    head = ".. SPDX-License-Identifier: GPL-2.0"
-    name = f"Results: {grid.name}"
-    lines = [head, "", "=" * len(name), name, "=" * len(name), "", *about(grid, found, failed)]
+    lines = page(grid.name) + about(grid, found, failed)
     for part in (failed_table(failed), losing_tables(grid, found), base_tables(grid, found),
                  slowdown_tables(grid, found), long_tables(grid, found), port_tables(grid, found), comparison_tables(grid, found)):
         lines += part
