@@ -86,6 +86,16 @@ static const struct member flow_members[HPCC_A_FLOW_MAX + 1] = {
 	[HPCC_A_FLOW_POWERTCP] = FLOW(powertcp, FLAG),
 };
 
+const struct ignored ignored[NR_IGNORED] = {
+	{ "malformed", "malformed", FLOW(malformed, NUMBER32) },
+	{ "bad_hop", "of no hop", FLOW(bad_hop, NUMBER32) },
+	{ "ts_back", "with old ts", FLOW(ts_back, NUMBER32) },
+	{ "tx_excess", "with too much tx", FLOW(tx_excess, NUMBER32) },
+	{ "unsigned", "without a tag", FLOW(untagged, NUMBER32) },
+	{ "wrong_tag", "with a wrong tag", FLOW(wrong_tag, NUMBER32) },
+	{ "replayed", "replayed", FLOW(replayed, NUMBER32) },
+};
+
 static void member_take(const struct member *members, uint16_t max, const struct nlattr *attr,
 			void *base)
 {

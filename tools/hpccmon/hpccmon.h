@@ -98,6 +98,18 @@ struct member {
 #define FLOW(name, kind)	((struct member){ offsetof(struct flow, name), kind })
 #define HOP(name, kind)		((struct member){ offsetof(struct hop, name), kind })
 
+/* Ignored telemetry of a flow: the reason in JSON and in metrics, the reason in words, and the number
+ * of options or records.
+ */
+struct ignored {
+	const char	*reason;
+	const char	*words;
+	struct member	nr;
+};
+
+#define NR_IGNORED	7
+extern const struct ignored ignored[NR_IGNORED];
+
 /* Selected flows. */
 struct filter {
 	struct endpoint	local;	/* our end, or any end if either is set */

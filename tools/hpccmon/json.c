@@ -94,6 +94,7 @@ struct json_object *flow_json(const struct flow *flow)
 {
 	struct json_object *object = json_object_new_object();
 	char text[256];
+	size_t i;
 
 	put_state(object, flow);
 	if (flow->N)
@@ -106,13 +107,8 @@ struct json_object *flow_json(const struct flow *flow)
 	put_flag(object, "powertcp", flow->powertcp);
 	put_flag(object, "busy", flow->busy);
 	put_number(object, "received", flow->received);
-	put_number(object, "malformed", flow->malformed);
-	put_number(object, "bad_hop", flow->bad_hop);
-	put_number(object, "ts_back", flow->ts_back);
-	put_number(object, "tx_excess", flow->tx_excess);
-	put_number(object, "unsigned", flow->untagged);
-	put_number(object, "wrong_tag", flow->wrong_tag);
-	put_number(object, "replayed", flow->replayed);
+	for (i = 0; i < NR_IGNORED; i++)
+		put_number(object, ignored[i].reason, member_value(flow, ignored[i].nr));
 	put_hops(object, flow);
 	put_text(object, "why", why_text(flow, text, sizeof(text)));
 	return object;

@@ -205,28 +205,20 @@ static void put_flow_modes(FILE *to, const struct snapshot *snap)
 
 static void put_flow_came(FILE *to, const struct snapshot *snap)
 {
-	static const char ignored[] = "hpcc_flow_telemetry_ignored_total";
+	static const char lost[] = "hpcc_flow_telemetry_ignored_total";
 	static const char came[] = "hpcc_flow_telemetry_received_total";
-	const struct flow *flow;
-	const char *labels;
-	unsigned int i;
+	unsigned int i, n;
 
 	head(to, came, "counter", "Received options with telemetry.");
 	for (i = 0; i < snap->nr_shown; i++)
 		fprintf(to, "%s{%s} %u\n", came, snap->shown[i].labels,
 			snap->shown[i].flow.received);
-	head(to, ignored, "counter", "Options (malformed) and records that were ignored.");
-	for (i = 0; i < snap->nr_shown; i++) {
-		flow = &snap->shown[i].flow;
-		labels = snap->shown[i].labels;
-		fprintf(to, "%s{%s,reason=\"malformed\"} %u\n", ignored, labels, flow->malformed);
-		fprintf(to, "%s{%s,reason=\"bad_hop\"} %u\n", ignored, labels, flow->bad_hop);
-		fprintf(to, "%s{%s,reason=\"ts_back\"} %u\n", ignored, labels, flow->ts_back);
-		fprintf(to, "%s{%s,reason=\"tx_excess\"} %u\n", ignored, labels, flow->tx_excess);
-		fprintf(to, "%s{%s,reason=\"unsigned\"} %u\n", ignored, labels, flow->untagged);
-		fprintf(to, "%s{%s,reason=\"wrong_tag\"} %u\n", ignored, labels, flow->wrong_tag);
-		fprintf(to, "%s{%s,reason=\"replayed\"} %u\n", ignored, labels, flow->replayed);
-	}
+	head(to, lost, "counter", "Options (malformed) and records that were ignored.");
+	for (i = 0; i < snap->nr_shown; i++)
+		for (n = 0; n < NR_IGNORED; n++)
+			fprintf(to, "%s{%s,reason=\"%s\"} %.0f\n", lost, snap->shown[i].labels,
+				ignored[n].reason,
+				member_value(&snap->shown[i].flow, ignored[n].nr));
 }
 
 /* Without a member, the value is 1 for the hop that limits the flow, and 0 for all others. */

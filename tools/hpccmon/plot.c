@@ -89,11 +89,11 @@ static void script(FILE *to, const struct samples *samples, int fd, size_t nr)
 		"set datafile missing \"NaN\"\n", fd);
 	for (t = 0; t < nr; t++) {
 		fprintf(to, "$flow%zu << EOD\n", t);
-		samples_put_law(to, samples, samples->track[t]);
+		samples_put(to, samples, samples->track[t], false);
 		fprintf(to, "EOD\n");
 	}
 	fprintf(to, "$hops0 << EOD\n");
-	samples_put_hops(to, samples, samples->track[0]);
+	samples_put(to, samples, samples->track[0], true);
 	fprintf(to, "EOD\n");
 	fprintf(to, "set multiplot layout 4,1\nset grid\nset key outside top center horizontal\n"
 		"set lmargin 10\nset xlabel \"s since %s\" offset 0,0.5\nset yrange [0:*]\n"

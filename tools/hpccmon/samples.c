@@ -228,11 +228,11 @@ static void put_bin(FILE *to, struct bin *bin, const struct samples *samples, co
 	bin->any = false;
 }
 
-/* Samples of ACKs have no hops. If @loads is set, we omit these samples, because they would
- * interrupt the curves of the hops.
+/* Write a line for each sample to draw: seconds since the first sample; W, Wc, U and eta or, if
+ * @loads is set, u' and queue of each hop. Samples of ACKs have no hops. If @loads is set, we omit
+ * them, because they would interrupt the curves of the hops.
  */
-static void put_samples(FILE *to, const struct samples *samples, const struct track *track,
-			bool loads)
+void samples_put(FILE *to, const struct samples *samples, const struct track *track, bool loads)
 {
 	column_fn value = loads ? load_of : law_of;
 	struct bin bin = { .columns = loads ? 2 * track->hops : LAWS };
@@ -249,19 +249,6 @@ static void put_samples(FILE *to, const struct samples *samples, const struct tr
 		take(&bin, samples, sample, value);
 	}
 	put_bin(to, &bin, samples, value);
-}
-
-/* Write a line for each sample to draw: seconds since the first sample, W, Wc, U and eta. */
-void samples_put_law(FILE *to, const struct samples *samples, const struct track *track)
-{
-	put_samples(to, samples, track, false);
-}
-
-/* Write a line for each sample to draw: seconds since the first sample, u' and queue of each hop.
- */
-void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track)
-{
-	put_samples(to, samples, track, true);
 }
 
 /* Whether any hop of a flow had load; @what is 0 for u', 1 for the queue. */

@@ -41,8 +41,7 @@ struct samples {
 
 void samples_read(struct samples *samples, const char *name, const struct filter *filter);
 bool samples_any_load(const struct samples *samples, const struct track *track, unsigned int what);
-void samples_put_law(FILE *to, const struct samples *samples, const struct track *track);
-void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track);
+void samples_put(FILE *to, const struct samples *samples, const struct track *track, bool loads);
 void samples_free(struct samples *samples);
 
 #endif /* HPCCMON_SAMPLES_H */

@@ -67,26 +67,16 @@ static void show_how(const struct flow *flow)
 /* Received and ignored telemetry. */
 static void show_came(const struct flow *flow)
 {
-	const struct {
-		uint32_t	nr;
-		const char	*what;
-	} ignored[] = {
-		{ flow->malformed, "malformed" },
-		{ flow->bad_hop, "of no hop" },
-		{ flow->ts_back, "with old ts" },
-		{ flow->tx_excess, "with too much tx" },
-		{ flow->untagged, "without a tag" },
-		{ flow->wrong_tag, "with a wrong tag" },
-		{ flow->replayed, "replayed" },
-	};
 	const char *before = "; ignored: ";
+	uint32_t nr;
 	size_t i;
 
 	printf("  telemetry: %u options", flow->received);
-	for (i = 0; i < sizeof(ignored) / sizeof(*ignored); i++) {
-		if (!ignored[i].nr)
+	for (i = 0; i < NR_IGNORED; i++) {
+		nr = member_value(flow, ignored[i].nr);
+		if (!nr)
 			continue;
-		printf("%s%u %s", before, ignored[i].nr, ignored[i].what);
+		printf("%s%u %s", before, nr, ignored[i].words);
 		before = ", ";
 	}
 	printf("\n");

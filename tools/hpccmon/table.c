@@ -288,8 +288,8 @@ static char *put(char *at, const struct column *column, int width, const char *t
 }
 
 /* Write a line: the texts of all columns for a flow, or without a flow the names of the columns. */
-static void put_line(const struct flow *flow, const struct table *table,
-		     const struct layout *layout, char line[LINE_MAX_CHARS])
+void table_line(const struct table *table, const struct flow *flow, const struct layout *layout,
+		char line[LINE_MAX_CHARS])
 {
 	char name[32], text[LINE_MAX_CHARS], *at = line;
 	unsigned int i;
@@ -307,14 +307,4 @@ static void put_line(const struct flow *flow, const struct table *table,
 		at = put(at, &columns[i], layout->width[i],
 			 flow ? text_of(&columns[i], flow, text) : name);
 	}
-}
-
-void table_head(const struct table *table, const struct layout *layout, char line[LINE_MAX_CHARS])
-{
-	put_line(NULL, table, layout, line);
-}
-
-void table_row(const struct flow *flow, const struct layout *layout, char line[LINE_MAX_CHARS])
-{
-	put_line(flow, NULL, layout, line);
 }

@@ -33,7 +33,7 @@ void table_sort(struct table *table);
 bool table_sort_by(struct table *table, const char *name);
 const char *table_columns(char text[128]);
 void table_layout(const struct table *table, int width, struct layout *layout);
-void table_head(const struct table *table, const struct layout *layout, char line[LINE_MAX_CHARS]);
-void table_row(const struct flow *flow, const struct layout *layout, char line[LINE_MAX_CHARS]);
+void table_line(const struct table *table, const struct flow *flow, const struct layout *layout,
+		char line[LINE_MAX_CHARS]);
 
 #endif /* HPCCMON_TABLE_H */

@@ -83,13 +83,13 @@ static void draw(struct screen *screen)
 	table_layout(table, COLS, &layout);
 	put_title(screen);
 	if (LINES > 2) {
-		table_head(table, &layout, line);
+		table_line(table, NULL, &layout, line);
 		put_line(1, A_REVERSE, line);
 	}
 	for (i = 0; i < rows_shown() && screen->first + i < table->nr; i++) {
 		const struct flow *flow = &table->flow[screen->first + i];
 
-		table_row(flow, &layout, line);
+		table_line(table, flow, &layout, line);
 		put_line(2 + i, flow_is_classic(flow) ? A_BOLD : 0, line);
 	}
 	if (LINES > 1)
@@ -265,10 +265,10 @@ static void once(struct table *table, struct monitor *mon)
 	if (table_fill(table, mon, &why))
 		die("%s", why);
 	table_layout(table, width_of_output(), &layout);
-	table_head(table, &layout, line);
+	table_line(table, NULL, &layout, line);
 	print_line(line);
 	for (i = 0; i < table->nr; i++) {
-		table_row(&table->flow[i], &layout, line);
+		table_line(table, &table->flow[i], &layout, line);
 		print_line(line);
 	}
 }
