@@ -19,6 +19,8 @@ from functools import lru_cache
 # timestamps and telemetry (Ethernet 14, TCP 20 + 12 + 4 + 3 x 8).
 ETHERNET_BYTES = 14
 ACK_BYTES = {4: ETHERNET_BYTES + 20 + 60, 6: ETHERNET_BYTES + 40 + 60}
+# Headers of a data packet from IP on, with timestamps.
+HEADERS = {4: 20 + 32, 6: 40 + 32}
 
 TREES = ("leaf-spine", "fat-tree")
 
@@ -207,7 +209,7 @@ class Topology:
         """The shortest time in which size bytes can arrive at dst. Packets are full, contain the timestamp
         option and no other, and each is sent as soon as the link is free.
         """
-        headers = (40 if self.ip == 6 else 20) + 32
+        headers = HEADERS[self.ip]
         most = self.link["mtu"] - headers
         extra = headers + ETHERNET_BYTES + self.link["overhead"]
         packets = -(-size // most)
@@ -217,7 +219,7 @@ class Topology:
 
     def wire_bits(self, size):
         """The bits on a link of size bytes, in packets as in alone_ns()."""
-        headers = (40 if self.ip == 6 else 20) + 32
+        headers = HEADERS[self.ip]
         packets = -(-size // (self.link["mtu"] - headers))
         return 8 * (size + packets * (headers + ETHERNET_BYTES + self.link["overhead"]))
 

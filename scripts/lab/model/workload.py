@@ -106,14 +106,17 @@ class Sizes:
         return sum((b + a) / 2 * (q - p) / 100 for a, b, p, q in
                    zip(low[0], self.bytes, low[1], self.percent))
 
-    def draw(self, drawn):
-        """Draw one flow size, at least 1 byte."""
-        percent = 100 * drawn.random()
+    def quantile(self, percent):
+        """The size that this percentage of the flows does not exceed."""
         i = bisect.bisect_left(self.percent, percent)
         low = (self.bytes[i - 1], self.percent[i - 1]) if i else (0, 0)
         span = self.percent[i] - low[1]
         part = (percent - low[1]) / span if span else 1
-        return max(round(low[0] + part * (self.bytes[i] - low[0])), 1)
+        return low[0] + part * (self.bytes[i] - low[0])
+
+    def draw(self, drawn):
+        """Draw one flow size, at least 1 byte."""
+        return max(round(self.quantile(100 * drawn.random())), 1)
 
 
 @dataclass

@@ -77,21 +77,26 @@ def bucket_value(bucket, ceiling):
     return min(bucket_low(bucket + 1) - 1, ceiling) if bucket else 0
 
 
+def percentile(values, percent):
+    """The nearest-rank percentile of sorted values."""
+    return values[-(-len(values) * percent // 100) - 1]
+
+
+def counted_percentile(counts, percent):
+    """The nearest-rank percentile of {value: number}; 0 without values."""
+    total, seen = sum(counts.values()), 0
+    for value, n in sorted(counts.items()):
+        seen += n
+        if seen * 100 >= percent * total:
+            return value
+    return 0
+
+
 def queue_figures(hist, ceiling):
     """Percentiles and the maximum of a {bucket: packets} histogram."""
-    buckets = sorted((int(b), n) for b, n in hist.items() if n)
-    total = sum(n for _, n in buckets)
-    figures = {}
-    for percent in PERCENTILES:
-        seen = 0
-        figures[f"p{percent}"] = 0
-        for bucket, n in buckets:
-            seen += n
-            if seen * 100 >= percent * total:
-                figures[f"p{percent}"] = bucket_value(bucket, ceiling)
-                break
-    figures["max"] = bucket_value(buckets[-1][0], ceiling) if buckets else 0
-    return figures
+    counts = {int(b): n for b, n in hist.items() if n}
+    return {f"p{p}": bucket_value(counted_percentile(counts, p), ceiling) for p in PERCENTILES} | {
+        "max": bucket_value(max(counts, default=0), ceiling)}
 
 
 def queue_hist(hist, ceiling):
@@ -202,7 +207,7 @@ def _rpc(rpc, record):
 
 def _percentiles_us(times):
     times = sorted(times)
-    return {f"p{p}": times[-(-len(times) * p // 100) - 1] / 1000 for p in PERCENTILES} | {
+    return {f"p{p}": percentile(times, p) / 1000 for p in PERCENTILES} | {
         "mean": round(sum(times) / len(times) / 1000, 3), "max": times[-1] / 1000} if times else None
 
 
@@ -390,7 +395,7 @@ def slowdowns(results_of):
                 found["all"].append(flow["slowdown"])
                 found[(*SIZES, math.inf)[bisect.bisect_left(SIZES, flow["bytes"])]].append(flow["slowdown"])
     parts = {size: sorted(part) for size, part in found.items() if part}
-    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in PERCENTILES)) for size, part in parts.items()}
+    return {size: (len(part), *(percentile(part, p) for p in PERCENTILES)) for size, part in parts.items()}
 
 
 def seeds_slowdown(results_of):

@@ -202,7 +202,7 @@ def _collective_rows(runs):
     for group in groups(runs):
         for i, one in enumerate(group[0].result.get("collectives", ())):
             times = sorted(us for run in group for us in run.result["collectives"][i]["steps_us"])
-            figures_us = [times[-(-len(times) * p // 100) - 1] for p in (50, 99)] if times else []
+            figures_us = [results.percentile(times, p) for p in (50, 99)] if times else []
             rows.append([group[0].summary["cc"], one["kind"], str(len(one["ranks"])), units.show_bytes(one["bytes"]),
                          str(len(times)), _us(one["bound_us"]),
                          *([_us(us) for us in figures_us] or ["unfinished"] * 2),

@@ -79,7 +79,7 @@ def pairs(run, ns3):
 
 def _percentiles(values):
     values = sorted(values)
-    return [values[-(-len(values) * p // 100) - 1] for p in results.PERCENTILES]
+    return [results.percentile(values, p) for p in results.PERCENTILES]
 
 
 def by_size(found):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..model import units, workload
 from ..model import scenario as scenarios
-from ..model.topology import Topology
+from ..model.topology import HEADERS, Topology
 from ..run import interval, results
 from ..show import draw, figures
 from ..show.rst import page, prose, table, title
@@ -77,12 +77,7 @@ class Ports:
 
     def queue(self, percent):
         """A percentile of the bytes that packets left in the queue, over all ports."""
-        total, seen = sum(self.hist.values()), 0
-        for size, n in sorted(self.hist.items()):
-            seen += n
-            if seen * 100 >= percent * total:
-                return size
-        return 0
+        return results.counted_percentile(self.hist, percent)
 
 
 class Runs:
@@ -131,14 +126,9 @@ class Runs:
             return None
         half = None
         if len(each) > 1 and min(map(len, each)) >= FLOWS_MIN[percent]:
-            values = [_percentile(seed, percent) for seed in each]
+            values = [results.percentile(seed, percent) for seed in each]
             half = interval.half(values) if NEVER not in values else None
-        return _percentile(pooled, percent), half
-
-
-def _percentile(values, percent):
-    """The nearest-rank percentile of sorted values."""
-    return values[-(-len(values) * percent // 100) - 1]
+        return results.percentile(pooled, percent), half
 
 
 def _return_path(result):
@@ -146,7 +136,7 @@ def _return_path(result):
     settings = {key: result["settings"][key] for key in NETWORK if key in result["settings"]}
     one = {"from": "h0", "to": "h1", "bytes": 1}
     shape = Topology(scenarios.build(settings | {"flow": [one]}, "network"))
-    full = shape.link["mtu"] - (72 if shape.ip == 6 else 52)
+    full = shape.link["mtu"] - HEADERS[shape.ip]
     found = {}
 
     def back_us(src, dst):

@@ -7,7 +7,6 @@ covers the 5 % of the flows whose sizes are equal to its size or just below. A f
 ACK. A slowdown below 1 counts as 1.
 """
 
-import bisect
 import csv
 from pathlib import Path
 
@@ -30,18 +29,9 @@ def read():
     return found
 
 
-def quantile(sizes, percent):
-    """The size that this percentage of the flows does not exceed."""
-    at = bisect.bisect_left(sizes.percent, percent)
-    if not at:
-        return sizes.bytes[0] * percent / sizes.percent[0]
-    low, high = sizes.percent[at - 1], sizes.percent[at]
-    return sizes.bytes[at - 1] + (percent - low) / (high - low) * (sizes.bytes[at] - sizes.bytes[at - 1])
-
-
 def classes(sizes):
     """Return a pair of sizes for each point: it covers flows with more bytes than the first, and at most the second."""
-    return [(quantile(sizes, percent - STEP), quantile(sizes, percent)) for percent in DECILES]
+    return [(sizes.quantile(percent - STEP), sizes.quantile(percent)) for percent in DECILES]
 
 
 def slowdown(flow, back_us):

@@ -11,10 +11,7 @@ fair(): the rates of the flows are max-min fair on the links from and to the hos
 import math
 from collections import Counter, defaultdict
 
-from ..model.topology import ETHERNET_BYTES
-
-# Headers of a packet over IPv4, and over IPv6, with timestamps.
-HEADERS = {4: 52, 6: 72}
+from ..model.topology import ETHERNET_BYTES, HEADERS
 
 
 def _ends(flows, rates):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model import units
+from ..run import results
 from ..show import figures, page
 from . import bench
 
@@ -48,7 +49,7 @@ def message_p99(run):
     """The time in us within which 99 % of the flows with a size complete; None if more than 1 % did not complete."""
     times = sorted(flow["fct_us"] or float("inf") for flow in run.result["flows"]
                    if flow["bytes"] is not None)
-    worst = times[-(-99 * len(times) // 100) - 1]
+    worst = results.percentile(times, 99)
     return worst if worst != float("inf") else None
 
 
