@@ -463,6 +463,12 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
+def _tables(kind, given):
+    """Yield the name and the values of each table, such as [[flow]]."""
+    for i, table in enumerate(given):
+        yield f"{kind}.{i}", parse_section(KEYS[kind], table, f"{kind}.{i}")
+
+
 def _expand(given, hosts, cc, seed, known):
     """Turn [[flow]] tables into flows: for each source, as many flows as the key count gives. The seed determines the
     random delay of each flow's start, which is at most the value of the key spread in the flow's table. known: the
@@ -470,9 +476,7 @@ def _expand(given, hosts, cc, seed, known):
     """
     drawn = random.Random(seed)
     flows = []
-    for i, table in enumerate(given):
-        where = f"flow.{i}"
-        values = parse_section(KEYS["flow"], table, where)
+    for where, values in _tables("flow", given):
         sinks = _host_list(values["to"], hosts, f"{where}.to")
         if len(sinks) != 1:
             raise ScenarioError(f"{where}.to = {shown(values['to'])}: has to be one host")
@@ -495,9 +499,7 @@ def _expand(given, hosts, cc, seed, known):
 
 def _expand_rpcs(given, hosts, cc, known):
     rpcs = []
-    for i, table in enumerate(given):
-        where = f"rpc.{i}"
-        values = parse_section(KEYS["rpc"], table, where)
+    for where, values in _tables("rpc", given):
         dst = _host_list(values["to"], hosts, f"{where}.to")[0]
         if values["count"] is None and not values["until"]:
             raise ScenarioError(f"{where}: has to have count or until")
@@ -537,9 +539,7 @@ def _expand_collectives(given, hosts, cc):
 
 def _expand_runs(given, hosts):
     runs = []
-    for i, table in enumerate(given):
-        where = f"run.{i}"
-        values = parse_section(KEYS["run"], table, where)
+    for where, values in _tables("run", given):
         run = Program(values["host"], values["command"], values["package"], values["may_fail"],
                       values["start"], values["stop"])
         for host in (run.host, *run.named()):
@@ -554,16 +554,16 @@ def _expand_runs(given, hosts):
 
 def _expand_events(given, scenario):
     """Return the events in the order of their times; events of the same time keep the order of the file."""
-    events = [parse_section(KEYS["event"], table, f"event.{i}") for i, table in enumerate(given)]
-    for i, event in enumerate(events):
+    events = list(_tables("event", given))
+    for where, event in events:
         if sum(event[key] is not None for key in ("down", "up", "rate")) != 1:
-            raise ScenarioError(f"event.{i}: has to have one of down, up and rate")
+            raise ScenarioError(f"{where}: has to have one of down, up and rate")
         if event["link"] not in _link_names(scenario):
-            raise ScenarioError(f"event.{i}.link = {shown(event['link'])}: there is no such link; links "
+            raise ScenarioError(f"{where}.link = {shown(event['link'])}: there is no such link; links "
                                 "are two neighbours such as s0-h0")
         if event["at"] >= scenario.measure["deadline"]:
-            raise ScenarioError(f"event.{i}.at: has to be earlier than measure.deadline")
-    return sorted(events, key=lambda event: event["at"])
+            raise ScenarioError(f"{where}.at: has to be earlier than measure.deadline")
+    return sorted((event for _, event in events), key=lambda event: event["at"])
 
 
 def installed(program):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..model import files, topology, units
 from ..model.keys import ScenarioError, is_source
-from ..model.scenario import Flows
+from ..model.scenario import GUEST_PATH, Flows
 from ..setup import plan as planning
 from ..setup.traffic import FILES
 from . import foreign, results
@@ -29,8 +29,6 @@ UML = Path(__file__).resolve().parents[2] / "uml"
 VM = UML.parent / "vm"
 # Paths in a guest: the directory of the plan, of our modules and tools, and of unpacked packages.
 JOB, TOOLS, PROGRAMS, MONITOR = "/tmp/lab", "/tmp/tools", "/tmp/programs", "/tmp/hpccmon"
-# PATH that scripts/uml/init.sh sets.
-GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 # CPU time after which a guest is killed, in seconds: of any run, and more for this number of flows.
 PATIENCE_S, PATIENCE_FLOWS = 1800, 100
 # Lines of a run's output that are kept for errors, and characters per line.

@@ -188,9 +188,7 @@ class Hosts:
             found[name], found[name + "_bytes"] = int(words[1]), int(words[0])
         # words of h1, which the loop read last
         found["sender_packets"] = int(words[9])
-        head, values = [line.split() for line in self.h1.read("/proc/net/snmp").splitlines()
-                        if line.startswith("Tcp:")]
-        found["segments"] = int(values[head.index("OutSegs")])
+        found["segments"] = self.h1.snmp("OutSegs")
         for host in (self.h1, self.h2):
             try:
                 lines = host.read("/proc/net/hpcc").splitlines()
