@@ -115,10 +115,8 @@ static unsigned int free_number(struct netns *from)
 static struct conn *new_conn(const struct flow *f)
 {
 	struct netns *from = &netns[f->from];
-	struct conn *c = calloc(1, sizeof(*c));
+	struct conn *c = zeroed(1, sizeof(*c));
 
-	if (!c)
-		die("out of memory");
 	*c = (struct conn){ .number = free_number(from), .from = f->from, .to = f->to,
 			    .cc = f->cc, .end = { { .fd = -1 }, { .fd = -1 } } };
 	from->conns[c->number] = c;
@@ -240,10 +238,8 @@ void open_connections(void)
 	unsigned int i, *made, later = nr_streamed;
 	struct flow *streamed;
 
-	pools = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(struct conn *));
-	made = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(*made));
-	if (!pools || !made)
-		die("out of memory");
+	pools = zeroed((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(struct conn *));
+	made = zeroed((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(*made));
 	for (i = 0; i < nr_edges; i++)
 		nr_large += edges[i].bytes > LARGE_BYTES;
 	for (i = 0; i < nr_flows; i++) {

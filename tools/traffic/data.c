@@ -28,9 +28,7 @@ void make_pattern(void)
 	uint64_t x = 1;
 	unsigned int i;
 
-	pattern = malloc(PATTERN_BYTES + CHUNK_BYTES);
-	if (!pattern)
-		die("out of memory");
+	pattern = zeroed(PATTERN_BYTES + CHUNK_BYTES, 1);
 	for (i = 0; i < PATTERN_BYTES + CHUNK_BYTES; i++) {
 		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
 		pattern[i] = i < PATTERN_BYTES ? x >> 56 : pattern[i - PATTERN_BYTES];

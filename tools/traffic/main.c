@@ -115,6 +115,16 @@ void die(const char *format, ...)
 	exit(1);
 }
 
+/* An array of zeros. */
+void *zeroed(size_t nr, size_t size)
+{
+	void *array = calloc(nr, size);
+
+	if (!array)
+		die("out of memory");
+	return array;
+}
+
 /* Make room for one more element, which is 0. The size doubles. */
 void *grown(void *array, unsigned int nr, size_t size)
 {
@@ -382,9 +392,7 @@ static void sort_flows(void)
 {
 	unsigned int i;
 
-	by_start = calloc(nr_flows + 1, sizeof(struct flow *));
-	if (!by_start)
-		die("out of memory");
+	by_start = zeroed(nr_flows + 1, sizeof(struct flow *));
 	for (i = 0; i < nr_flows; i++)
 		by_start[i] = &flows[i];
 	qsort(by_start, nr_flows, sizeof(struct flow *), compare_starts);

@@ -23,7 +23,7 @@ struct sample {
 bool have_until;
 static struct sample samples[SAMPLES_MAX];
 static unsigned int nr_samples;
-static struct reading *at_from, *at_until, *at_end;
+static struct reading *at_from, *at_until, *at_end, *at_sample;
 static uint64_t from_taken_ns, until_taken_ns;
 static bool have_from;
 static FILE *result;
@@ -41,11 +41,10 @@ void open_measurement(const char *path)
 	result = fopen(path, "we");
 	check_result(!result);
 	setvbuf(result, NULL, _IOFBF, 1 << 20);
-	at_from = calloc(nr_ports, sizeof(*at_from));
-	at_until = calloc(nr_ports, sizeof(*at_until));
-	at_end = calloc(nr_ports, sizeof(*at_end));
-	if (!at_from || !at_until || !at_end)
-		die("out of memory");
+	at_from = zeroed(nr_ports, sizeof(*at_from));
+	at_until = zeroed(nr_ports, sizeof(*at_until));
+	at_end = zeroed(nr_ports, sizeof(*at_end));
+	at_sample = zeroed(nr_ports, sizeof(*at_sample));
 	open_ports();
 }
 
@@ -83,27 +82,22 @@ static void halve_samples(void)
 
 void take_sample(uint64_t t_ns)
 {
-	static struct reading *readings;
 	unsigned int i, n = 0;
 	struct sample *s;
 
-	if (!readings)
-		readings = calloc(nr_ports, sizeof(*readings));
 	if (nr_samples == SAMPLES_MAX)
 		halve_samples();
 	if (t_ns % interval_ns)
 		return;
 	s = &samples[nr_samples++];
 	s->t_ns = t_ns;
-	s->values = calloc(nr_values() + 1, sizeof(*s->values));
-	if (!s->values || !readings)
-		die("out of memory");
-	read_ports(readings, true);
+	s->values = zeroed(nr_values() + 1, sizeof(*s->values));
+	read_ports(at_sample, true);
 	for (i = 0; i < nr_ports; i++) {
 		if (!ports[i].series)
 			continue;
-		s->values[n++] = readings[i].port.qlen_bytes;
-		s->values[n++] = readings[i].port.tx_bytes;
+		s->values[n++] = at_sample[i].port.qlen_bytes;
+		s->values[n++] = at_sample[i].port.tx_bytes;
 	}
 	for (i = 0; series_flows && i < nr_flows; i++)
 		s->values[n++] = bytes_of(&flows[i]);

@@ -193,9 +193,7 @@ struct flow *next_flow(void)
 
 	if (!nr_streamed || getline(&line, &line_size, plan) <= 0)
 		return NULL;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		die("out of memory");
+	f = zeroed(1, sizeof(*f));
 	read_flow(line, f);
 	f->streamed = true;
 	return f;

@@ -217,6 +217,7 @@ static inline uint64_t least(uint64_t a, uint64_t b)
 extern unsigned int nr_undone;		/* flows, RPCs and collectives, including endless flows */
 extern unsigned int nr_ended;
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void *zeroed(size_t nr, size_t size);
 void *grown(void *array, unsigned int nr, size_t size);
 uint64_t now_ns(void);
 uint64_t zero_clock_ns(void);	/* time of day at time zero */

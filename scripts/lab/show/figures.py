@@ -92,11 +92,11 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def groups(results):
-    """Results by name: {name: [result, ...]}, in order. Runs with the same name differ only in their seed."""
+def groups(runs, name=lambda result: result["cc"]):
+    """Runs or their results by name: {name: [result, ...]}, in order. Runs with the same name differ only in their seed."""
     found = {}
-    for result in results:
-        found.setdefault(result["cc"], []).append(result)
+    for run in runs:
+        found.setdefault(name(run), []).append(run)
     return found
 
 

@@ -53,10 +53,7 @@ def _cell(summaries, heading, value, show):
 
 def groups(runs):
     """Lists of runs, one for each name, in order. Runs of one name differ in their seed."""
-    found = {}
-    for run in runs:
-        found.setdefault(run.summary["cc"], []).append(run)
-    return list(found.values())
+    return list(figures.groups(runs, lambda run: run.summary["cc"]).values())
 
 
 def _rows(runs):
