@@ -3,6 +3,7 @@
 
 import atexit
 import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -379,6 +380,20 @@ def execute(kernel, scenario, seed, progress):
             from None
     except RecursionError:
         raise RunError(f"{scenario.cc_label()}: the guest left directories that are too deep") from None
+
+
+def in_parallel(kernel, work, items):
+    """Return work(item, progress) of all items, of which kernel.workers run at a time."""
+    progress = Progress()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(kernel.workers) as pool:
+            jobs = [pool.submit(work, item, progress) for item in items]
+            try:
+                return [job.result() for job in jobs]
+            finally:
+                pool.shutdown(cancel_futures=True)
+    finally:
+        progress.done()
 
 
 @contextlib.contextmanager

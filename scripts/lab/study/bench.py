@@ -6,7 +6,6 @@ A missed limit is not an error: a bench fails only if a run failed.
 """
 
 import argparse
-import concurrent.futures
 import copy
 import json
 import statistics
@@ -203,16 +202,8 @@ def _run_case(kernel, case, seed, progress):
 
 def run_cases(kernel, cases, seed):
     """Run cases, one for each CPU at a time. Return a Run, or the message of an error, for each."""
-    progress = runner.Progress()
-    try:
-        with concurrent.futures.ThreadPoolExecutor(kernel.workers) as pool:
-            jobs = [pool.submit(_run_case, kernel, case, seed, runner.Part(progress, case.title)) for case in cases]
-            try:
-                return [job.result() for job in jobs]
-            finally:
-                pool.shutdown(cancel_futures=True)
-    finally:
-        progress.done()
+    return runner.in_parallel(kernel, lambda case, progress: _run_case(
+        kernel, case, seed, runner.Part(progress, case.title)), cases)
 
 
 def write(out, made, results, failures=None, indent=1):
