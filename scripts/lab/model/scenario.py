@@ -869,19 +869,24 @@ def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
     return build(data, name, seed, directory)
 
 
-def _read(path):
-    """Return parsed TOML and the path of a scenario file, or of the included scenario of this name."""
-    names = [file.stem for file in INCLUDED.glob("*.toml")]
-    if path in names and not Path(path).is_file():
-        path = INCLUDED / f"{path}.toml"
+def read_toml(path, names=()):
+    """Return parsed TOML. names: words that the user may have meant instead of a file that does not exist."""
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file), path
+            return tomllib.load(file)
     except OSError as err:
         raise ScenarioError(f"{path}: {err.strerror}"
                             + (nearest(path, names) if isinstance(err, FileNotFoundError) else "")) from None
     except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
+
+
+def _read(path):
+    """Return parsed TOML and the path of a scenario file, or of the included scenario of this name."""
+    names = [file.stem for file in INCLUDED.glob("*.toml")]
+    if path in names and not Path(path).is_file():
+        path = INCLUDED / f"{path}.toml"
+    return read_toml(path, names), path
 
 
 def sources(path, settings, cc):

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import sys
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -261,24 +260,14 @@ def build(data, path):
                 top["kernel"], top["memory"], top["ideal"], works, variants)
 
 
-def _read(path):
-    """Parse a file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as err:
-        raise ScenarioError(f"{path}: {err.strerror}") from None
-    except (ValueError, RecursionError) as err:
-        raise ScenarioError(f"{path}: {err}") from None
-
-
 def load(path, thorough=True):
     """Read and check a file. thorough: also check for values that hpcc-lab would refuse, which takes
     seconds for a large network.
     """
     path = Path(path).absolute()
-    data = _read(path)
+    data = scenarios.read_toml(path)
     if isinstance(data.get("extends"), str):
-        data = _read(path.parent / data["extends"]) | data
+        data = scenarios.read_toml(path.parent / data["extends"]) | data
     try:
         if not re.fullmatch(NAME, path.stem):
             raise ScenarioError("the file's name has to be of letters, digits, '-', '_' and '.'")
