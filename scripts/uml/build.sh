@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [--kernel-version X.Y] [--lab | --observe | --debug | --gcov] [--jobs N] [--where]:
-# build a User Mode Linux kernel from Debian's linux-source package, once, and print the path of its
-# tree. Modules are built against this tree. Default X.Y: $HPCC_KERNEL, else the kernel
-# version of the distribution; source.sh gets other versions. The kernel has the features
-# that tests need (kernel.test.config). --lab builds the small kernel of hpcc-lab
-# (kernel.lab.config), in half the time, and --observe the same with BPF for cc.observe
-# (kernel.observe.config). --debug, or HPCC_DEBUG=1, builds a kernel with debug checks
-# (kernel.debug.config). --gcov, or HPCC_GCOV=DIR (see test.sh), builds a kernel for the
-# coverage of modules (kernel.gcov.config).
+# build.sh [--kernel-version X.Y] [--lab | --observe] [--where]: build a User Mode Linux kernel
+# from Debian's linux-source package, once, and print the path of its tree. Modules are built
+# against this tree. Default X.Y: $HPCC_KERNEL, else the kernel version of the distribution;
+# source.sh gets other versions. The kernel has the features that tests need
+# (kernel.test.config). --lab builds the small kernel of hpcc-lab (kernel.lab.config), in half
+# the time, and --observe the same with BPF for cc.observe (kernel.observe.config).
+# HPCC_DEBUG=1 selects a kernel with debug checks (kernel.debug.config), and HPCC_GCOV=DIR
+# (see test.sh) one for the coverage of modules (kernel.gcov.config).
 #
 # The trees are in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}. Their names depend on
 # package version, configuration and patches. --where prints the path and builds nothing.
@@ -50,8 +49,9 @@ configuration()
 
 build()
 {
-	local package=$1 final=$2 jobs=$3
+	local package=$1 final=$2 jobs
 
+	jobs=$(nproc)
 	BUILDING=$(mktemp -d "$final.XXXXXX")
 	chmod 755 "$BUILDING"
 	unpack "$package" "$BUILDING"
@@ -69,10 +69,9 @@ build()
 
 main()
 {
-	local version=${HPCC_KERNEL:-} jobs where=0 final
+	local version=${HPCC_KERNEL:-} where=0 final
 	local -a inputs
 
-	jobs=$(nproc)
 	[ "${HPCC_DEBUG:-0}" = 0 ] || FLAVOUR=debug-
 	[ -z "${HPCC_GCOV:-}" ] || FLAVOUR=gcov-
 	while [ $# -gt 0 ]; do
@@ -85,11 +84,8 @@ main()
 			;;
 		--lab) FLAVOUR=lab-; shift ;;
 		--observe) FLAVOUR=lab-observe-; shift ;;
-		--debug) FLAVOUR=debug-; shift ;;
-		--gcov) FLAVOUR=gcov-; shift ;;
-		--jobs) jobs=${2:?--jobs needs a value}; shift 2 ;;
 		--where) where=1; shift ;;
-		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --observe, --debug, --gcov, --jobs N, --where)" ;;
+		*) die "unknown argument $1 (--kernel-version X.Y, --lab, --observe, --where)" ;;
 		esac
 	done
 	# tree.sh reads OBJECTS.
@@ -102,7 +98,7 @@ main()
 	[[ $FLAVOUR != lab-* ]] || inputs+=("$HERE"/{tree.sh,precompiled.h})
 	final=$CACHE/$(tree_key "$version" "$FLAVOUR" "${inputs[@]}")
 	[ "$where" = 1 ] || build_once build.lock "$final/linux" \
-		build "linux-source-$version" "$final" "$jobs"
+		build "linux-source-$version" "$final"
 	echo "$final"
 }
 

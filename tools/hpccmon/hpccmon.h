@@ -98,8 +98,8 @@ struct member {
 #define FLOW(name, kind)	((struct member){ offsetof(struct flow, name), kind })
 #define HOP(name, kind)		((struct member){ offsetof(struct hop, name), kind })
 
-/* Ignored telemetry of a flow: the reason in JSON and in metrics, the reason in words, and the number
- * of options or records.
+/* Ignored telemetry of a flow: the reason, as in JSON and in metrics, the same in words, and the
+ * number of options or records.
  */
 struct ignored {
 	const char	*reason;

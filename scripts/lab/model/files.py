@@ -34,13 +34,13 @@ def open_regular(path, follow=False):
     return open(fd, "rb")
 
 
-def limited(file, most=SIZE_MAX):
-    """The contents of an open file; OSError if they have more than @most bytes."""
+def _limited(file):
+    """The contents of an open file; OSError if they have more than SIZE_MAX bytes."""
     data = bytearray()
     while part := file.read(PART):
         data += part
-        if len(data) > most:
-            raise OSError(None, f"is larger than {most >> 20} MiB")
+        if len(data) > SIZE_MAX:
+            raise OSError(None, f"is larger than {SIZE_MAX >> 20} MiB")
     return bytes(data)
 
 
@@ -58,7 +58,7 @@ def lines(file, most=SIZE_MAX, longest=SIZE_MAX):
 def read_text(path, follow=False):
     """The text of a file."""
     with open_regular(path, follow) as file:
-        return limited(file).decode("utf-8", "replace")
+        return _limited(file).decode("utf-8", "replace")
 
 
 def _data(file):

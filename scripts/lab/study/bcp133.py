@@ -226,8 +226,8 @@ def test(name, clause, about, data=None, *criteria, why=""):
     return Test(name, "", figures=list(criteria), data=data, clause=clause, about=about, why=why)
 
 
-def against(other, buffer, seconds=20):
-    return star(long(2), long(2, 2, cc=other), buffer=buffer, seconds=seconds)
+def against(other, buffer):
+    return star(long(2), long(2, 2, cc=other), buffer=buffer, seconds=20)
 
 
 AQM_FLOWS = dict(buffer=4, seconds=10)

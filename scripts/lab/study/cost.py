@@ -203,12 +203,11 @@ def ratio(part, whole):
     return part / whole if part is not None and whole else None
 
 
-def spell(value, digits=None):
+def spell(value):
     """A number as text, or a dash."""
     if value is None:
         return "-"
-    if digits is None:
-        digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:.{digits}f}"
 
 

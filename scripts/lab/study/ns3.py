@@ -121,8 +121,8 @@ def _size(size):
 
 def text(found):
     """The table that scripts/compare-ns3 prints."""
-    def three(values, digits=2):
-        return "/".join(f"{value:.{digits}f}" for value in values)
+    def three(values):
+        return "/".join(f"{value:.2f}" for value in values)
     lines = [f"{'to the last ACK':<22}{'flows':>6}  {'ns-3':<18}{'here':<18}here / ns-3"]
     table = by_size(found)
     for size, (count, theirs, ours) in table.items():
