@@ -93,13 +93,9 @@ class Sysctls:
     def _hpcc_sysctls(self, host):
         cc = self.scenario.cc
         values = self._path_sysctls(host) | {
-            "eta_permille": round(cc["eta"] * 1000),
-            "max_stage": cc["max_stage"], "settle": cc["settle"], "per_rtt": cc["per_rtt"],
-            "n_flows": cc["n_flows"], "pace": cc["pace"], "slots": cc["slots"],
-            "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
-            "carrier": CARRIERS.index(cc["carrier"] or "tcp") or None, "ioam_nodes": cc["ioam_nodes"],
-            "csig_abw": cc["csig_abw"], "csig_time": cc["csig_time"],
-        }
+            "eta_permille": round(cc["eta"] * 1000), "carrier": CARRIERS.index(cc["carrier"] or "tcp") or None,
+            **{key: cc[key] for key in ("max_stage", "settle", "per_rtt", "n_flows", "pace", "slots", "sample",
+                                        "carry", "where", "ioam_nodes", "csig_abw", "csig_time")}}
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])
         return _given("hpcc", values)
