@@ -776,8 +776,9 @@ def test_completion():
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),
-                       ("hpcc-lab ", "--help compare figures new rerun run"), ("hpcc-lab compare --ke", "--kernel --kernel-version"),
-                       ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
+                       ("hpcc-lab ", "--help compare evaluate figures new rerun run"), ("hpcc-lab compare --ke", "--kernel --kernel-version"),
+                       ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out"),
+                       ("hpcc-lab evaluate --", "--cc --help --kernel-version --out --seed --set --test"), ("hpcc-lab evaluate --test ", "")):
         expect(line, completed(line), want.split())
     # Completion offers all options of a command, and no others.
     head = run(pair.c, "--help")
