@@ -40,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests"))
 from lib.kernel import meminfo_kb, module_file, modules, need, users  # noqa: E402
 from lib.net import Netns  # noqa: E402
 from lib.sign import set_keys  # noqa: E402
+from lib.star import percentile  # noqa: E402
 from lib.tcp import set_cc  # noqa: E402
 
 CHUNK = 1 << 20
@@ -405,21 +406,6 @@ def record(args):
         say(event="record", recorded=name, **found)
 
 
-def histogram(stats):
-    """Return {upper end of a bucket in bytes: packets}."""
-    return {item["bytes"]: item["packets"] for item in stats["hist"]}
-
-
-def percentile(counts, part):
-    """The smallest value such that the fraction @part of the counts is at or below it."""
-    rank, total = part * sum(counts.values()), 0
-    for value in sorted(counts):
-        total += counts[value]
-        if total >= rank:
-            break
-    return value
-
-
 def shaped(args):
     """Measure a slow port with hpcc and with cubic, without marking and without fq_codel."""
     hosts, flows = Hosts(1), args.flows[0]
@@ -431,14 +417,11 @@ def shaped(args):
     counter = make_counter(hosts, variants, args)
     for variant in variants:
         found, (before, after) = sample(hosts, variant, flows, args, counter)
-        old = histogram(before)
-        counts = {value: packets - old.get(value, 0)
-                  for value, packets in histogram(after).items()}
         sent, drops, seconds = (after[name] - before[name]
                                 for name in ("tx_bytes", "drop_limit", "t"))
         say(event="shaped", cc=variant.cc + (", signed" if variant.key else ""), rate=args.rate, drops=drops,
             utilization=sent / seconds / after["bandwidth"],
-            p50=percentile(counts, 0.5), p99=percentile(counts, 0.99), **found)
+            p50=percentile(before, after, 0.5), p99=percentile(before, after, 0.99), **found)
 
 
 # ---- reloads of modules
