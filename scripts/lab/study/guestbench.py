@@ -16,6 +16,7 @@ receivers discard the data, and a large SO_RCVLOWAT makes them wake up rarely.
 import argparse
 import base64
 import collections
+import contextlib
 import ctypes
 import itertools
 import json
@@ -162,8 +163,7 @@ class Hosts:
     def port(self):
         """Statistics of the port through which data leave, with the time of the query."""
         ns, dev = self.ports[0]
-        output = json.loads(ns.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))[0]
-        return {**output.get("hpcc", {}), "t": time.monotonic()}
+        return {**ns.qdiscs(dev)[0].get("hpcc", {}), "t": time.monotonic()}
 
     def connect(self, cc, nr):
         """Open nr connections from h1 to h2."""
@@ -191,13 +191,8 @@ class Hosts:
         found["sender_packets"] = int(words[9])
         found["segments"] = self.h1.snmp("OutSegs")
         for host in (self.h1, self.h2):
-            try:
-                lines = host.read("/proc/net/hpcc").splitlines()
-            except OSError:
-                continue
-            for line in lines:
-                name, value = line.split()[:2]
-                found["hpcc_" + name] += int(value)
+            with contextlib.suppress(OSError):      # tcp_hpcc may not be loaded
+                found.update({f"hpcc_{name}": value for name, value in host.counters().items()})
         with open("/proc/softirqs", encoding="ascii") as file:
             for line in file:
                 # This softirq runs tcp_pace_kick(), but not the watchdog of a qdisc.
@@ -240,19 +235,15 @@ class Load:
     @staticmethod
     def _send(sock):
         data = bytes(CHUNK)
-        try:
+        with contextlib.suppress(OSError):
             while True:
                 sock.sendall(data)
-        except OSError:
-            pass
 
     def _receive(self, sock):
         buffer = bytearray(CHUNK)
-        try:
+        with contextlib.suppress(OSError):
             while got := sock.recv_into(buffer, CHUNK, MSG_TRUNC):
                 self.got[sock] += got
-        except OSError:
-            pass
 
     def _send_all(self):
         data = bytes(CHUNK)
