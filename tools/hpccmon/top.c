@@ -255,15 +255,12 @@ static void print_line(char *line)
 	puts(line);
 }
 
-static void once(struct table *table, struct monitor *mon)
+static void once(const struct table *table)
 {
 	char line[LINE_MAX_CHARS];
 	struct layout layout;
-	const char *why;
 	size_t i;
 
-	if (table_fill(table, mon, &why))
-		die("%s", why);
 	table_layout(table, width_of_output(), &layout);
 	table_line(table, NULL, &layout, line);
 	print_line(line);
@@ -273,14 +270,11 @@ static void once(struct table *table, struct monitor *mon)
 	}
 }
 
-static void once_json(struct table *table, struct monitor *mon)
+static void once_json(const struct table *table)
 {
 	struct json_object *flows = json_object_new_array();
-	const char *why;
 	size_t i;
 
-	if (table_fill(table, mon, &why))
-		die("%s", why);
 	for (i = 0; i < table->nr; i++)
 		json_object_array_add(flows, flow_json(&table->flow[i]));
 	json_line(flows);
@@ -290,7 +284,7 @@ int cmd_top(int argc, char **argv)
 {
 	struct screen screen = { .delay = 1 };
 	bool json = false, only_once = false;
-	const char *sort = "R", *filter = "";
+	const char *sort = "R", *filter = "", *why;
 	const struct option_spec options[] = {
 		{ "json", 'j', OPTION_FLAG, .to = &json },
 		{ "once", 'o', OPTION_FLAG, .to = &only_once },
@@ -312,12 +306,14 @@ int cmd_top(int argc, char **argv)
 	strcpy(screen.table.text_filter, filter);
 	filter_parse(&screen.table.filter, argc - optind, argv + optind);
 	mon = monitor_open_flows();
-	if (json)
-		once_json(&screen.table, mon);
-	else if (only_once)
-		once(&screen.table, mon);
-	else
+	if (!json && !only_once)
 		live(&screen, mon);
+	else if (table_fill(&screen.table, mon, &why))
+		die("%s", why);
+	else if (json)
+		once_json(&screen.table);
+	else
+		once(&screen.table);
 	monitor_close(mon);
 	free(screen.table.flow);
 	return 0;
