@@ -301,13 +301,6 @@ void make_connection(struct flow *f)
 	set_lowat(f);
 }
 
-/* End 0 is connected, and is writable. */
-void connected(struct conn *c)
-{
-	c->open = true;
-	fill(c->end[0].out);
-}
-
 static bool has_address(const struct netns *ns, const struct sockaddr_storage *ss)
 {
 	const struct sockaddr_in6 *a6 = (const void *)&ns->addr, *b6 = (const void *)ss;

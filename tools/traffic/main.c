@@ -263,10 +263,10 @@ static void serve_end(uint64_t tag, uint32_t events)
 		peer_closed(c, tag % 2);
 		return;
 	}
+	/* Before a connection is open, only end 0 waits for this event, which tells that it is. */
 	if (events & EPOLLOUT) {
-		if (!c->open)
-			connected(c);
-		else if (e->out)
+		c->open = true;
+		if (e->out)
 			fill(e->out);
 	}
 	if ((events & EPOLLIN) && other->out)

@@ -243,7 +243,6 @@ struct flow *next_flow(void);
 extern unsigned int nr_closing;
 void open_connections(void);
 void make_connection(struct flow *f);
-void connected(struct conn *c);
 void accept_one(unsigned int tag);
 void release(struct flow *f);
 void peer_closed(struct conn *c, unsigned int end);
