@@ -20,7 +20,7 @@ from lib.packet import (CAP_QUIET, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, IDENT
                         Sniffer, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import Peer
-from lib.plumbing import SYS_BPF
+from lib.plumbing import EXIT, load_bpf, mov, SYS_BPF
 from lib.tcp import pattern, tcp_info, transfer
 
 CUBIC = "cubic", "cubic"
@@ -29,6 +29,7 @@ USAGE, NOTHING = 2, 1
 SLOW_S = int(os.environ.get("HPCC_OBSERVE_S") or 60)
 TCP_SAVE_SYN, SO_NETNS_COOKIE = 27, 71
 BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_TYPE_HASH = 0, 2, 1
+BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS = 13, 3
 LIBC = ctypes.CDLL(None)
 
 
@@ -339,7 +340,8 @@ def test_full_segments():
     expect("retransmissions", path.a.snmp("RetransSegs"), 0)
 
 
-@cases(goodput=("cubic", (10000, 100000, 3000000)), goodput_bbr=("bbr", (10000, 100000, 3000000)))
+@cases(goodput=("cubic", (10000, 100000, 400000, 900000, 3000000)),
+       goodput_bbr=("bbr", (10000, 100000, 400000, 900000, 3000000)))
 def goodput(cc, sizes):
     """Observed flows of all sizes take as long as others, and no packet exceeds the MTU."""
     need_virtual_time()
@@ -357,6 +359,26 @@ def goodput(cc, sizes):
     for size in sizes:
         print(f"# {size} bytes: {took[False, size] * 1e3:.3f} ms, observed {took[True, size] * 1e3:.3f} ms")
         expect_in(f"time of {size} bytes", took[True, size] / took[False, size], 0.9, 1.005)
+
+
+def test_messages():
+    """Rare messages over one connection take as long as without requests: the last segment waits for no ACK."""
+    need_virtual_time()
+    took = []
+    for on in False, True:
+        path = slow_path(MBPS // 4, cc=CUBIC)
+        if on:
+            observe(path.a, cgroups())
+        ends = path.connect()
+        took.append([])
+        for _ in range(10):
+            time.sleep(0.25)
+            begin = time.monotonic()
+            transfer((*ends, pattern(30000)))
+            took[-1].append(time.monotonic() - begin)
+    for off, on in zip(*took):
+        expect_in(f"relative to {off * 1e6:.0f} us", on / off, 0.9, 1.01)
+    expect_in("echoes", only(path.a)["received"], 5, 200)
 
 
 def test_two_observers():
@@ -387,12 +409,44 @@ def bpf(command, how):
     return result
 
 
-def observed_size(process):
-    """Return the size of a value in the map of an observer."""
-    infos = [dict(line.split(":\t") for line in file.read_text(encoding="ascii").splitlines() if ":\t" in line)
-             for file in File(f"/proc/{process.pid}/fdinfo").iterdir()]
-    size, = (int(info["value_size"]) for info in infos if info.get("map_type") == "1")
-    return size
+def files_of(process):
+    """Return the state of all files of an observer, as /proc has it."""
+    return [dict(line.split(":\t") for line in file.read_text(encoding="ascii").splitlines() if ":\t" in line)
+            for file in File(f"/proc/{process.pid}/fdinfo").iterdir()]
+
+
+def runs(process):
+    """Return how often the program of an observer has run."""
+    number, = (int(info["run_cnt"]) for info in files_of(process) if "run_cnt" in info)
+    return number
+
+
+def test_calls():
+    """The program runs once per RTT, and for segments with options. While another program may want its callbacks, it runs for
+    each packet, also in connections that exist."""
+    File("/proc/sys/kernel/bpf_stats_enabled").write_text("1", encoding="ascii")
+    path = slow_path(MBPS // 4)
+    observer = observe(path.a, cgroups())
+    ends = path.connect()
+    send_until(ends, time.monotonic() + 2, lambda: only(path.a).get("holds") == 2)
+
+    def runs_per_ack():
+        before, received, acks = runs(observer), only(path.a)["received"], path.b.snmp("OutSegs")
+        transfer((*ends, pattern(10000000)))
+        expect_in("echoes", only(path.a)["received"] - received, 10, 1000)
+        return (runs(observer) - before) / (path.b.snmp("OutSegs") - acks)
+
+    alone = runs_per_ack()
+    foreign = load_bpf(mov(0, 1) + EXIT, BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS)
+    time.sleep(1.5)
+    beside = runs_per_ack()
+    os.close(foreign)
+    time.sleep(1.5)
+    again = runs_per_ack()
+    print("# runs per ACK:", alone, beside, again)
+    expect_in("alone", alone, 0, 1)
+    expect_in("beside another program", beside, 2, 100)
+    expect_in("alone again", again, 0, 1)
 
 
 def forge(path, values, key_bytes=8):

@@ -24,6 +24,8 @@
 #define LOG_LINES	6
 #define LOG_BYTES	(1 << 20)
 #define LOOK_MS		200
+/* Every so many looks, check whether other programs are loaded. */
+#define ALONE_LOOKS	5
 /* Default number of flows; their memory, about 1 KB each, is allocated at the start. */
 #define FLOWS		8192
 
@@ -130,6 +132,33 @@ static bool is_attached(const struct bpf_link *link)
 	return bpf_obj_get_info_by_fd(bpf_link__fd(link), &info, &size) || info.cgroup.cgroup_id;
 }
 
+/* Whether no other program is loaded that gets callbacks of sockets. Without CAP_SYS_ADMIN the
+ * kernel does not say so.
+ */
+static bool is_alone(const struct bpf_program *own)
+{
+	struct bpf_prog_info info;
+	uint32_t id = 0, nr = 0;
+	uint32_t size;
+	int fd, err;
+
+	while (!bpf_prog_get_next_id(id, &id)) {
+		fd = bpf_prog_get_fd_by_id(id);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0)
+			return false;
+		size = sizeof(info);
+		memset(&info, 0, sizeof(info));
+		err = bpf_obj_get_info_by_fd(fd, &info, &size);
+		close(fd);
+		if (err)
+			return false;
+		nr += info.type == bpf_program__type(own);
+	}
+	return errno == ENOENT && nr == 1;
+}
+
 int cmd_observe(int argc, char **argv)
 {
 	uint32_t kind = sysctl_or("option_kind", HPCC_OPT_KIND_DEFAULT);
@@ -148,6 +177,7 @@ int cmd_observe(int argc, char **argv)
 	struct observe_bpf *bpf;
 	struct bpf_link *link;
 	bool full = false;
+	uint32_t look;
 	int fd;
 
 	take_options(argc, argv, options);
@@ -160,13 +190,16 @@ int cmd_observe(int argc, char **argv)
 	}
 	fd = open_cgroup(name);
 	bpf = loaded(kind, exid, flows, ended);
+	bpf->bss->alone = is_alone(bpf->progs.hpcc_observe);
 	catch_interrupts();
 	link = bpf_program__attach_cgroup(bpf->progs.hpcc_observe, fd);
 	if (!link)
 		die("cannot attach to %s: %s", name, missing(errno));
 	fprintf(stderr, "observing new connections of %s%s; Ctrl-C ends\n", name, who);
-	while (!interrupted() && is_attached(link)) {
+	for (look = 1; !interrupted() && is_attached(link); look++) {
 		poll(NULL, 0, LOOK_MS);
+		if (!(look % ALONE_LOOKS))
+			bpf->bss->alone = is_alone(bpf->progs.hpcc_observe);
 		if (!full && bpf->bss->missed)
 			fprintf(stderr, "%u flows are observed, and there is no space for more "
 				"(--flows)\n", flows);

@@ -12,6 +12,10 @@
  * packet to all of its segments. So all of them are requests, and a record of a hop counts only
  * if at least half the time between two requests has passed since the last one: within a burst a
  * link is always busy.
+ *
+ * The callback for options runs several times per ACK. It is on only while an option waits, unless
+ * another program may want it. The callback for the RTT runs once per round trip, and turns it on
+ * if a request is due. A request of the peer turns it on for the echo.
  */
 #include <linux/bpf.h>
 #include <linux/hpcc.h>
@@ -34,22 +38,27 @@
 #define TCPOPT_AO		29
 #define TCPOPT_MPTCP		30
 
-/* Our callbacks of an established connection. */
+/* Our callbacks of an established connection, and the one for options, which is on at times. */
 #define CALLS \
-	(BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG | \
-	 BPF_SOCK_OPS_STATE_CB_FLAG)
+	(BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG | \
+	 BPF_SOCK_OPS_RTT_CB_FLAG)
+#define WRITE_CALL		BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 
 /* Requests have at most 3 slots: beside timestamps there is no room for more. */
 #define SLOTS			3
 /* After this many losses of a SYN, suspect its option. */
 #define SYN_TRIES		2
-/* Options in segments that fill the MSS are at most 1/256 of the bytes, unless a flow is slow. A
+/* Options in segments that fill the MSS are at most 1/1024 of the bytes, unless a flow is slow. A
  * request also splits a packet: this many bytes of headers.
  */
-#define SPENT_SHIFT		8
+#define SPENT_SHIFT		10
 #define SPLIT_BYTES		80
-/* A new flow counts as if an option in a large GSO packet were sent: a short flow carries none. */
-#define FIRST_BYTES		1340
+/* A new flow counts as if options of this many bytes were sent: flows to 1 MB carry none. */
+#define FIRST_BYTES		1024
+/* With an RTT like this, requests do not wait for the next callback for the RTT. */
+#define LONG_RTT_US		(OBSERVE_SLOW_NS / 4000)
+/* When a request is due: not yet, in a segment that is shorter than the MSS, or in any. */
+enum { NOT_DUE, DUE_IF_SHORT, DUE };
 /* Each 8th request asks for identities, the second one of a flow being the first such request. */
 #define NAMES_EVERY		8
 #define ROOM			40	/* all options of a TCP header */
@@ -59,6 +68,8 @@ __u8 kind = HPCC_OPT_KIND_DEFAULT;
 __u16 exid = HPCC_OPT_EXID_DEFAULT;
 /* Flows that have ended stay in the map. */
 bool ended;
+/* No other program of this type is loaded: callbacks of a socket serve this one only. */
+bool alone;
 
 /* Flows that were not observed because the map was full. */
 __u64 missed;
@@ -73,16 +84,36 @@ struct {
 /* The initial value of an entry, which is too large for the stack. */
 struct observed_flow blank;
 
+static __always_inline bool has_long_rtt(struct bpf_sock_ops *ctx)
+{
+	return ctx->srtt_us >> 3 >= LONG_RTT_US;
+}
+
+static __always_inline bool has_echo(const struct observed_flow *flow)
+{
+	return flow->fresh || flow->still;
+}
+
 /* Callbacks belong to the socket, not to a program: other programs may have requested some. */
 static __always_inline void add_calls(struct bpf_sock_ops *ctx, int calls)
 {
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | calls);
 }
 
+/* Turn the callback for options on, or off if no other program may want it. */
+static __always_inline void call_for_options(struct bpf_sock_ops *ctx, bool on)
+{
+	int now = ctx->bpf_sock_ops_cb_flags;
+	int calls = on || !alone ? now | WRITE_CALL : now & ~WRITE_CALL;
+
+	if (calls != now)
+		bpf_sock_ops_cb_flags_set(ctx, calls);
+}
+
 /* There is no flow. Cancel the callback of the handshake, unless another program requested more. */
 static __always_inline void end_calls(struct bpf_sock_ops *ctx)
 {
-	if (ctx->bpf_sock_ops_cb_flags == BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+	if (ctx->bpf_sock_ops_cb_flags == WRITE_CALL)
 		bpf_sock_ops_cb_flags_set(ctx, 0);
 }
 
@@ -253,33 +284,50 @@ static __always_inline void established(struct bpf_sock_ops *ctx, __u8 caps)
 	flow->spent = FIRST_BYTES;
 	flow->peer_quiet = !!(caps & HPCC_CAP_QUIET);
 	add_calls(ctx, CALLS);
+	call_for_options(ctx, false);
 }
 
 /* ---- Sending ---- */
 
-/* Whether a data segment may carry an option: once per T, and once per 256 bytes for each byte that
- * the last option cost; slow flows at fixed times.
+/* When a data segment may carry an option: once per 1024 bytes for each byte that the last option
+ * cost, and slow flows at fixed times. For a round trip a slow flow waits for a segment that is
+ * shorter than the MSS: if an option shortens a full segment, Nagle's algorithm may delay the last
+ * segment of a message.
  */
-static __always_inline bool is_due(const struct observed_flow *flow, struct bpf_sock_ops *ctx)
+static __always_inline __u8 when_due(const struct observed_flow *flow, struct bpf_sock_ops *ctx)
 {
-	__u64 since = bpf_ktime_get_ns() - flow->request_ns;
+	if (ctx->snd_nxt - flow->request_seq >= flow->spent << SPENT_SHIFT)
+		return DUE;
+	if (bpf_ktime_get_ns() - flow->request_ns < OBSERVE_SLOW_NS)
+		return NOT_DUE;
+	return flow->due || has_long_rtt(ctx) ? DUE : DUE_IF_SHORT;
+}
 
-	if (since < flow->T_us * 1000ULL)
-		return false;
-	return since >= OBSERVE_SLOW_NS ||
-	       ctx->snd_nxt - flow->request_seq >= flow->spent << SPENT_SHIFT;
+/* Whether the callback for options is needed. */
+static __always_inline bool needs_call(const struct observed_flow *flow, struct bpf_sock_ops *ctx)
+{
+	return flow->due || has_echo(flow) || has_long_rtt(ctx);
+}
+
+/* A round trip has ended, and the next one begins. */
+static __always_inline void start_round(struct bpf_sock_ops *ctx)
+{
+	struct observed_flow *flow = flow_of(ctx);
+
+	if (!flow)
+		return;
+	flow->due = when_due(flow, ctx);
+	call_for_options(ctx, needs_call(flow, ctx));
 }
 
 /* Select the option of a segment. @data: the segment has data. @room: it is shorter than the MSS.
  * Return: 0, ECHO or FORWARD.
  */
-static __always_inline __u8 choose(const struct observed_flow *flow, struct bpf_sock_ops *ctx,
-				   bool data, bool room)
+static __always_inline __u8 choose(const struct observed_flow *flow, bool data, bool room)
 {
-	bool waits = flow->fresh || flow->still;
-	bool due = data && is_due(flow, ctx);
+	bool due = data && (room ? flow->due != NOT_DUE : flow->due == DUE);
 
-	if (waits && (room || due) && !(due && flow->echoed))
+	if (has_echo(flow) && (room || due) && !(due && flow->echoed))
 		return HPCC_OPT_ECHO;
 	return due ? HPCC_OPT_FORWARD : 0;
 }
@@ -312,8 +360,10 @@ static __always_inline void reserve_option(struct bpf_sock_ops *ctx)
 
 	if (!flow)
 		return;
+	if (has_long_rtt(ctx) && bpf_ktime_get_ns() - flow->request_ns >= flow->T_us * 1000ULL)
+		flow->due = when_due(flow, ctx);
 	if (ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
-		flow->type = choose(flow, ctx, true, false);
+		flow->type = choose(flow, true, false);
 		flow->armed = flow->type ? reserve(ctx, records_for(flow, flow->type)) : 0;
 		return;
 	}
@@ -323,7 +373,7 @@ static __always_inline void reserve_option(struct bpf_sock_ops *ctx)
 	room = !ctx->skb_len || ctx->skb_len + ROOM <= ctx->mss_cache;
 	if (!room && !flow->armed)
 		return;
-	flow->type = choose(flow, ctx, ctx->skb_len, room);
+	flow->type = choose(flow, ctx->skb_len, room);
 	if (!flow->type)
 		return;
 	most = records_for(flow, flow->type);
@@ -383,6 +433,7 @@ static __always_inline void account(struct observed_flow *flow, struct bpf_sock_
 	flow->request_seq = ctx->snd_nxt;
 	flow->spent = segments * (HPCC_OPT_HEAD_LEN + flow->slots * HPCC_RECORD_LEN) + SPLIT_BYTES;
 	flow->echoed = flow->type == HPCC_OPT_ECHO;
+	flow->due = NOT_DUE;
 }
 
 _Static_assert(offsetof(struct observed_flow, head) + HPCC_OPT_HEAD_LEN ==
@@ -421,6 +472,7 @@ static __always_inline void write_option(struct bpf_sock_ops *ctx)
 	bpf_store_hdr_opt(ctx, head, HPCC_OPT_HEAD_LEN + SLOTS * HPCC_RECORD_LEN, 0);
 	if (flow->type == HPCC_OPT_FORWARD || flow->full)
 		account(flow, ctx);
+	call_for_options(ctx, needs_call(flow, ctx));
 }
 
 #include "observe_in.h"
@@ -432,11 +484,11 @@ int hpcc_observe(struct bpf_sock_ops *ctx)
 
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		add_calls(ctx, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+		add_calls(ctx, WRITE_CALL);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		if (is_ours(ctx) && save_syn(ctx))
-			add_calls(ctx, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+			add_calls(ctx, WRITE_CALL);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		established(ctx, peer_caps(ctx, 0));
@@ -460,6 +512,9 @@ int hpcc_observe(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
 		read_options(ctx);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		start_round(ctx);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ctx->args[1] == TCP_STATE_CLOSE && !ended) {

@@ -6,7 +6,8 @@
 #include <linux/hpcc.h>
 #include <linux/types.h>
 
-/* Name of the map from the cookie of a socket to struct observed_flow. */
+/* Names of the program, and of its map from the cookie of a socket to struct observed_flow. */
+#define OBSERVE_PROGRAM	"hpcc_observe"
 #define OBSERVED_MAP	"hpcc_observed"
 
 /* A flow sends requests at least this often, if it sends data. */
@@ -52,6 +53,7 @@ struct observed_flow {
 	__u8	hops;		/* hops of the path */
 	__u8	next[2];	/* hops before the next FORWARD and the next IDENTIFY begins */
 	__u8	armed;		/* records that the MSS has room for, until the next segment */
+	__u8	due;		/* a request is due, since the last RTT began */
 
 	/* Receiver: this end echoes. */
 	__u8	echo_scale;

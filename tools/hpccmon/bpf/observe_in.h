@@ -218,6 +218,8 @@ static __always_inline void read_options(struct bpf_sock_ops *ctx)
 		take_option(ctx, flow, flow->at[0]);
 	if (flow->at[1])
 		take_option(ctx, flow, flow->at[1]);
+	if (has_echo(flow))
+		call_for_options(ctx, true);
 }
 
 #endif /* HPCCMON_BPF_OBSERVE_IN_H */
