@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 
+from lib.kernel import load, unload
 from lib.ktap import cases, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import end, interrupt, recorded, run, run_json, show, start
 from lib.net import meet
@@ -28,7 +29,7 @@ USAGE, NOTHING = 2, 1
 # Virtual time of test_slow.
 SLOW_S = int(os.environ.get("HPCC_OBSERVE_S") or 60)
 TCP_SAVE_SYN, SO_NETNS_COOKIE = 27, 71
-BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_TYPE_HASH = 0, 2, 1
+BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_GET_FD_BY_ID, BPF_MAP_TYPE_HASH = 0, 2, 14, 1
 BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS = 13, 3
 LIBC = ctypes.CDLL(None)
 
@@ -86,6 +87,38 @@ def send_until(ends, deadline, look, every=1000000):
         expect_in("time left", left, 0, 1e9)
         transfer((*ends, pattern(every)))
     return deadline - time.monotonic()
+
+
+def test_without_module():
+    """Without tcp_hpcc, a command that needs it does not recommend to load it for observed flows."""
+    path = Path(switches=0, cc=CUBIC)
+    expect("unload", unload(path.a, 100), True)
+    defer(load, path.a)
+    advice = "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc"
+    expect("no observer", run(path.a, "flow", status=NOTHING), f"hpccmon flow: {advice}\n")
+    observe(path.a, cgroups())
+    ends = path.connect()
+    transfer((*ends, pattern(1000)))
+    expect("mode", only(path.a)["mode"], "observed")
+    expect("events", run(path.a, "events", status=NOTHING),
+           "hpccmon events: tcp_hpcc is not loaded; for observed flows there are only flow, top, path, record and export\n")
+    expect("other user", run(path.a, "flow", status=NOTHING, user=65534),
+           f"hpccmon flow: {advice}, or see flows of hpccmon observe with CAP_SYS_ADMIN\n")
+
+
+def test_no_record():
+    """An observed flow without records has no U."""
+    path = Path(switches=0, cc=CUBIC)
+    observe(path.a, cgroups())
+    ends = path.connect()
+    transfer((*ends, pattern(3000000)))
+    flow = only(path.a)
+    expect("received, U", (flow["received"], flow.get("U")), (0, None))
+    expect_in("text", "\n  U -  eta 0.950  incStage 0\n" in run(path.a, "flow"), 1, 1)
+    title, row = run(path.a, "top", "--once").splitlines()[:2]
+    expect("column U of top", row[:title.index(" U ") + 2].split()[-1], "-")
+    text = run(path.a, "export", "--flows", "--textfile=-")
+    expect("series", "hpcc_flow_utilization_ratio{" in text, False)
 
 
 def links_of(flow):
@@ -449,28 +482,37 @@ def test_calls():
     expect_in("alone again", again, 0, 1)
 
 
-def forge(path, values, key_bytes=8):
-    """Create a map with the name of an observer's, and these values after the cookie of host a's namespace."""
-    process = observe(path.a, cgroups())
-    infos = [dict(line.split(":\t") for line in file.read_text(encoding="ascii").splitlines() if ":\t" in line)
-             for file in File(f"/proc/{process.pid}/fdinfo").iterdir()]
-    size, = (int(info["value_size"]) for info in infos if info.get("map_type") == "1")
+def own_map(process):
+    """Return the number of the map of an observer's flows, and the size of its values."""
+    (number, size), = ((int(info["map_id"]), int(info["value_size"])) for info in files_of(process)
+                       if info.get("map_type") == "1")
+    return number, size
+
+
+def forge(path, fd, size, values, key_bytes=8):
+    """Write values into a map, after the cookie of host a's namespace. @values: by key."""
     with path.a:
         cookie = socket.socket().getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
-    fd = bpf(BPF_MAP_CREATE, struct.pack("=7I16s", BPF_MAP_TYPE_HASH, key_bytes, size, len(values), 0, 0, 0,
-                                         b"hpcc_observed"))
-    defer(os.close, fd)
-    for number, value in enumerate(values):
+    for number, value in values.items():
         key = ctypes.create_string_buffer(struct.pack("=Q", number), key_bytes)
         value = ctypes.create_string_buffer((cookie + value)[:size], size)
         bpf(BPF_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQ", fd, ctypes.addressof(key), ctypes.addressof(value)))
 
 
 def test_foreign_map():
-    """A map with the same name, but other keys, is not one of an observer: its keys would overflow hpccmon's memory."""
+    """A map with the name and the layout of an observer's, but without its program, neither shows nor hides flows."""
     path = Path(switches=0, cc=CUBIC)
-    forge(path, 8 * [b""], key_bytes=16)
-    expect("flows", run(path.a, "flow", status=NOTHING).count("->"), 0)
+    size = own_map(observe(path.a, cgroups()))[1]
+    transfer((*path.connect(), pattern(1000)))
+    before = {flow["cookie"]: flow for flow in run_json(path.a, "flow")}
+    for key_bytes in 8, 16:
+        fd = bpf(BPF_MAP_CREATE, struct.pack("=7I16s", BPF_MAP_TYPE_HASH, key_bytes, size, 8, 0, 0, 0, b"hpcc_observed"))
+        defer(os.close, fd)
+        # An echo more than any other map has.
+        value = bytes(36) + b"forged".ljust(16, b"\0") + struct.pack("=II4xQI", 1, 1, 1, 0xffffffff)
+        forge(path, fd, size, dict.fromkeys([*before, 1, 2], value), key_bytes)
+    expect("flows", {flow["cookie"]: flow["cc"] for flow in run_json(path.a, "flow")}, dict.fromkeys(before, "cubic"))
+    expect("number of flows", len(before), 1)
 
 
 def test_flow_of_two_observers():
@@ -498,7 +540,10 @@ def forged_values():
 def test_forged_map():
     """hpccmon shows any values of a map as text, or not at all: it neither fails nor prints escapes."""
     path = Path(switches=0, cc=CUBIC)
-    forge(path, list(forged_values()))
+    number, size = own_map(observe(path.a, cgroups()))
+    fd = bpf(BPF_MAP_GET_FD_BY_ID, struct.pack("=I", number))
+    defer(os.close, fd)
+    forge(path, fd, size, dict(enumerate(forged_values())))
     for words in ["flow"], ["flow", "--json"], ["top", "--once"], ["export", "--flows", "--names", "--textfile=-"]:
         output = run(path.a, *words)
         expect(f"control characters of {words}",

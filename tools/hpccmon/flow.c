@@ -226,6 +226,12 @@ const struct hop *flow_holder(const struct flow *flow)
 	return holder;
 }
 
+/* Whether U is known. hpcc also sets W by the initial U, but an observed flow has none. */
+bool flow_is_measured(const struct flow *flow)
+{
+	return flow->mode != FLOW_OBSERVED || flow_holder(flow);
+}
+
 static const char *text_of(const char *const *texts, size_t nr, uint32_t value)
 {
 	return value < nr ? texts[value] : "?";

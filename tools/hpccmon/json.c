@@ -82,7 +82,8 @@ static void put_state(struct json_object *to, const struct flow *flow)
 	put_number(to, "Wc", flow->Wc);
 	put_number(to, "W_init", flow->W_init);
 	put_number(to, "W_min", flow->W_min);
-	put_part(to, "U", flow->U);
+	if (flow_is_measured(flow))
+		put_part(to, "U", flow->U);
 	put_part(to, "eta", flow->eta);
 	put_number(to, "R_bps", 8 * flow->R);
 	put_number(to, "T_ns", flow->T_ns);

@@ -183,7 +183,9 @@ static void put_flow_value(FILE *to, const struct snapshot *snap, const char *na
 
 	head(to, name, "gauge", help);
 	for (i = 0; i < snap->nr_shown; i++)
-		if (!flow_is_classic(&snap->shown[i].flow))
+		if (!flow_is_classic(&snap->shown[i].flow) &&
+		    (member.offset != offsetof(struct flow, U) ||
+		     flow_is_measured(&snap->shown[i].flow)))
 			fprintf(to, "%s{%s} %.10g\n", name, snap->shown[i].labels,
 				member_value(&snap->shown[i].flow, member) / unit);
 }

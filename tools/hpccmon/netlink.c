@@ -30,8 +30,16 @@ struct monitor {
 	const char		*why;	/* error message of the kernel, or NULL */
 };
 
-static const char not_loaded[] =
-	"tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc";
+static const char *not_loaded(void)
+{
+	if (observed_any())
+		return "tcp_hpcc is not loaded; for observed flows there are only flow, top, "
+		       "path, record and export";
+	if (observed_hidden())
+		return "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc, or see flows of "
+		       "hpccmon observe with CAP_SYS_ADMIN";
+	return "tcp_hpcc is not loaded; load it with: modprobe tcp_hpcc";
+}
 
 static struct nlmsghdr *request(struct monitor *mon, char *buf, uint16_t type, uint8_t cmd,
 				uint16_t flags)
@@ -168,7 +176,7 @@ struct monitor *monitor_open(void)
 	int err = find_family(mon);
 
 	if (err)
-		die("%s", err == ENOENT ? not_loaded : strerror(err));
+		die("%s", err == ENOENT ? not_loaded() : strerror(err));
 	return mon;
 }
 
@@ -246,7 +254,7 @@ static int request_result(struct monitor *mon, int err, const char **why)
 	if (err == ENOENT && !mon->why)
 		mon->family = 0;
 	if (err)
-		*why = mon->why ?: err == ENOENT ? not_loaded : strerror(err);
+		*why = mon->why ?: err == ENOENT ? not_loaded() : strerror(err);
 	return err;
 }
 

@@ -7,6 +7,11 @@ bool observed_any(void)
 	return false;
 }
 
+bool observed_hidden(void)
+{
+	return false;
+}
+
 bool observed_flows(const struct filter *filter, flow_fn fn, void *data)
 {
 	(void)filter;

@@ -7,6 +7,7 @@
 
 /* observe.c, or noobserve.c if built without libbpf */
 bool observed_any(void);
+bool observed_hidden(void);
 bool observed_flows(const struct filter *filter, flow_fn fn, void *data);
 
 #endif /* HPCCMON_OBSERVE_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: flows that "hpccmon observe" of any process records. Other commands find the maps by
- * their name, which needs CAP_SYS_ADMIN; without it there are no such flows. The maps and their
- * flows end with that process.
+ * hpccmon: flows that "hpccmon observe" of any process records. Other commands find the program by
+ * its name, and its map. This needs CAP_SYS_ADMIN; without it there are no such flows. The map and
+ * its flows end with that process.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -28,6 +28,8 @@
 #define BATCH		256
 /* Observers of which hpccmon shows the flows */
 #define OBSERVERS	16
+/* The program has fewer maps, with those of the compiler. */
+#define MAPS		8
 
 struct batch {
 	__u64			cookie[BATCH];
@@ -139,7 +141,7 @@ static void measure(struct flow *flow, const struct observed_flow *from,
 	flow->U = (double)a.U_q24 / Q24;
 }
 
-/* Whether an observer could have written this. Anybody with CAP_BPF may create such a map. */
+/* Whether an observer could have written this: its name does not prove that it is one. */
 static bool is_plausible(const struct observed_flow *from)
 {
 	size_t i;
@@ -213,27 +215,53 @@ static void read_map(const struct reader *reader, uint32_t map)
 	free(batch);
 }
 
-/* Find the next map of an observer after @id. Return: its file; -1: none. */
+/* Open a map if it is one of an observer's flows. Return: its file; -1: it is not. */
+static int flows_map(uint32_t id)
+{
+	int fd = bpf_map_get_fd_by_id(id);
+	struct bpf_map_info info = {};
+	uint32_t size = sizeof(info);
+
+	if (fd < 0)
+		return -1;
+	/* Check what lookups will write. */
+	if (!bpf_obj_get_info_by_fd(fd, &info, &size) && !strcmp(info.name, OBSERVED_MAP) &&
+	    info.type == BPF_MAP_TYPE_HASH && info.key_size == sizeof(uint64_t) &&
+	    info.value_size == sizeof(struct observed_flow))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The map of a program, if it is an observer. CAP_BPF alone is enough to create a map of any name,
+ * but to load such a program needs CAP_NET_ADMIN. Return: the map's file; -1: none.
+ */
+static int map_of(uint32_t id)
+{
+	int fd = bpf_prog_get_fd_by_id(id), err, map = -1;
+	uint32_t i, maps[MAPS] = {};
+	struct bpf_prog_info info = { .nr_map_ids = MAPS, .map_ids = (uintptr_t)maps };
+	uint32_t size = sizeof(info);
+
+	if (fd < 0)
+		return -1;
+	err = bpf_obj_get_info_by_fd(fd, &info, &size);
+	close(fd);
+	if (err || info.type != BPF_PROG_TYPE_SOCK_OPS || strcmp(info.name, OBSERVE_PROGRAM))
+		return -1;
+	for (i = 0; map < 0 && i < info.nr_map_ids && i < MAPS; i++)
+		map = flows_map(maps[i]);
+	return map;
+}
+
+/* Find the map of the next observer after the program @id. Return: its file; -1: none. */
 static int next_map(uint32_t *id)
 {
-	struct bpf_map_info info;
-	uint32_t size;
-	int fd;
+	int map = -1;
 
-	while (!bpf_map_get_next_id(*id, id)) {
-		fd = bpf_map_get_fd_by_id(*id);
-		if (fd < 0)
-			continue;
-		size = sizeof(info);
-		memset(&info, 0, sizeof(info));
-		/* Anybody who may create maps may use the name: check what lookups will write. */
-		if (!bpf_obj_get_info_by_fd(fd, &info, &size) && !strcmp(info.name, OBSERVED_MAP) &&
-		    info.type == BPF_MAP_TYPE_HASH && info.key_size == sizeof(uint64_t) &&
-		    info.value_size == sizeof(struct observed_flow))
-			return fd;
-		close(fd);
-	}
-	return -1;
+	while (map < 0 && !bpf_prog_get_next_id(*id, id))
+		map = map_of(*id);
+	return map;
 }
 
 /* Whether an observer runs on this machine. */
@@ -245,6 +273,14 @@ bool observed_any(void)
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
+}
+
+/* Whether this process may not see observers. */
+bool observed_hidden(void)
+{
+	uint32_t id;
+
+	return bpf_prog_get_next_id(0, &id) && errno == EPERM;
 }
 
 static uint64_t own_netns(void)

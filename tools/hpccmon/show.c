@@ -97,7 +97,8 @@ static void show_text(const struct flow *flow)
 		printf("  W %s  Wc %s  W_init %s", bytes_text(flow->W, a), bytes_text(flow->Wc, b),
 		       bytes_text(flow->W_init, c));
 	printf("  R %s  T %s\n", rate_text(8.0 * flow->R, text), time_text(flow->T_ns, a));
-	printf("  U %.3f  eta %.3f  incStage %u\n", flow->U, flow->eta, flow->inc_stage);
+	snprintf(text, sizeof(text), flow_is_measured(flow) ? "%.3f" : "-", flow->U);
+	printf("  U %s  eta %.3f  incStage %u\n", text, flow->eta, flow->inc_stage);
 	if (flow->mode != FLOW_OBSERVED)
 		show_how(flow);
 	show_came(flow);

@@ -23,6 +23,7 @@ struct column {
 	enum cut	cut;
 	struct member	number;
 	bool		of_hop;	/* number is a member of the hop that limits the flow */
+	bool		measured;	/* number needs records */
 	const char	*(*show)(double number, char text[16]);
 	const char	*(*text)(const struct flow *flow, char *text, size_t size);
 	double		(*key)(const struct flow *flow);
@@ -103,7 +104,7 @@ static const struct column columns[TABLE_COLUMNS] = {
 	{ "W", 2, -7, 7, RIGHT, FLOW(W, NUMBER64), .show = bytes_text },
 	{ "R", 3, -11, 11, RIGHT, FLOW(R, NUMBER64), .show = show_rate },
 	{ "T", 9, -7, 7, RIGHT, FLOW(T_ns, NUMBER64), .show = time_text },
-	{ "U", 1, -5, 5, RIGHT, FLOW(U, SHARE), .show = show_ratio },
+	{ "U", 1, -5, 5, RIGHT, FLOW(U, SHARE), .measured = true, .show = show_ratio },
 	{ "HOP", 4, -5, 5, RIGHT, HOP(nr, NUMBER32), true, .text = text_hop },
 	{ "u'", 6, -5, 5, RIGHT, HOP(u, SHARE), true, .show = show_ratio },
 	{ "QUEUE", 7, -7, 7, RIGHT, HOP(qlen_ns, NUMBER64), true, .show = time_text },
@@ -111,9 +112,11 @@ static const struct column columns[TABLE_COLUMNS] = {
 	{ "WHY", 10, 16, 160, RIGHT, FLOW(mode, NUMBER32), .text = why_text },
 };
 
-/* The struct that has the number of a column. Return: NULL if no hop is known. */
+/* The struct that has the number of a column. Return: NULL if the number is not known. */
 static const void *base_of(const struct column *column, const struct flow *flow)
 {
+	if (column->measured && !flow_is_measured(flow))
+		return NULL;
 	return column->of_hop ? (const void *)flow_holder(flow) : flow;
 }
 
