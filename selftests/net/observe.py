@@ -391,27 +391,7 @@ def goodput(cc, sizes):
         expect("fragments", [int(path.a.read("/proc/net/snmp").splitlines()[1].split()[i]) for i in (17, 18)], [0, 0])
     for size in sizes:
         print(f"# {size} bytes: {took[False, size] * 1e3:.3f} ms, observed {took[True, size] * 1e3:.3f} ms")
-        expect_in(f"time of {size} bytes", took[True, size] / took[False, size], 0.9, 1.005)
-
-
-def test_messages():
-    """Rare messages over one connection take as long as without requests: the last segment waits for no ACK."""
-    need_virtual_time()
-    took = []
-    for on in False, True:
-        path = slow_path(MBPS // 4, cc=CUBIC)
-        if on:
-            observe(path.a, cgroups())
-        ends = path.connect()
-        took.append([])
-        for _ in range(10):
-            time.sleep(0.25)
-            begin = time.monotonic()
-            transfer((*ends, pattern(30000)))
-            took[-1].append(time.monotonic() - begin)
-    for off, on in zip(*took):
-        expect_in(f"relative to {off * 1e6:.0f} us", on / off, 0.9, 1.01)
-    expect_in("echoes", only(path.a)["received"], 5, 200)
+        expect_in(f"time of {size} bytes", took[True, size] / took[False, size], 0.9, 1.005 if size > 1000000 else 1.001)
 
 
 def test_two_observers():
