@@ -47,9 +47,11 @@ def counters(seg):
 
 
 class Accurate(Peer):
-    """A peer that connects to a listener of the kernel, sends data, and reads the ACKs."""
+    """A peer that connects to a listener of the kernel, sends data, and reads the ACKs. The handshake takes rtt_s, so that all
+    ACKs of a test belong to one RTT.
+    """
 
-    def __init__(self, **how):
+    def __init__(self, rtt_s=0.7, **how):
         super().__init__(**how)
         self.can = negotiate(self.ns)
         self.listen()
@@ -57,6 +59,7 @@ class Accurate(Peer):
         synack = self.start_accept(flags=SYN | CWR | ECE | (AE if self.can else 0))
         expect("ACE, option of the SYN-ACK", (ace(synack), bool(synack.option(ACCECN1))), (2 if self.can else 1, self.can))
         self.opt = struct.pack("!BB3s3s3sB", ACCECN1, 11, b"\0\0\1", bytes(3), b"\0\0\1", 1) if self.can else b""
+        time.sleep(rtt_s)
         self.send(self.opt, flags=ACK | (CWR if self.can else 0))
         self.sock = self.listener.accept()[0]
         self.ts = 0
@@ -104,15 +107,27 @@ KEPT, LEFT_OUT, FREE = (True, 1), (False, 3), (False, 3)
 
 @cases(turns_ipv4=(4,), turns_ipv6=(6,))
 def turns(version):
-    """The first two ACKs with telemetry have the option. Then every second one leaves without it."""
+    """The first three ACKs with telemetry have the option. Then every second one leaves without it."""
     peer = Accurate(version=version)
-    for want in KEPT, KEPT, LEFT_OUT, KEPT, LEFT_OUT, KEPT, LEFT_OUT:
+    for want in KEPT, KEPT, KEPT, LEFT_OUT, KEPT, LEFT_OUT, KEPT, LEFT_OUT:
         peer.expect_shares("ACK", want)
     # An ACK without telemetry has the option. So the next one needs none.
     for _ in range(3):
         peer.turn()
         peer.expect_shares("ACK after one without telemetry", LEFT_OUT)
     expect("no_room", peer.ns.counters()["no_room"], 0)
+
+
+def test_three_in_each_rtt():
+    """In each RTT three ACKs have the option, or all if there are fewer (RFC 9768, section 3.2.3.3)."""
+    need_virtual_time()
+    peer = Accurate(rtt_s=0.1)
+    for _ in range(5):
+        peer.expect_shares("ACK", KEPT)
+        time.sleep(0.04)
+    time.sleep(0.1)
+    for want in KEPT, KEPT, KEPT, LEFT_OUT, KEPT, LEFT_OUT:
+        peer.expect_shares("ACK of several in an RTT", want)
 
 
 def test_enough_room():
@@ -130,7 +145,7 @@ def changes(ecn, which):
         # Classic ECN has no option.
         expect("ACKs", [peer.shares(ecn=ecn) for _ in range(3)], [FREE] * 3)
         return
-    for _ in range(3):
+    for _ in range(4):
         peer.shares()
     before = counters(peer.data(hops=0))
     for _ in range(3):
@@ -161,11 +176,11 @@ def test_sparse():
 def beside_sack(timestamps, beside, without):
     """Beside a SACK block, too, every second ACK leaves without the option. A segment may have no room for a record."""
     peer = Accurate(timestamps=timestamps)
-    for _ in range(3 if timestamps else 0):
+    for _ in range(4 if timestamps else 0):
         peer.shares()
     peer.turn()
     wants = [(False, without), (True, beside), (False, without)]
-    for gap, want in enumerate(wants if timestamps else wants[1:2] * 2 + wants, 1):
+    for gap, want in enumerate(wants if timestamps else wants[1:2] * 3 + wants, 1):
         ack = peer.data(gap=gap)
         echo = ack.telemetry(ECHO)
         expect("SACK", len(ack.option(SACK)), 10)
@@ -177,7 +192,7 @@ def beside_sack(timestamps, beside, without):
 def test_duplicate():
     """An ACK with a D-SACK keeps the option: TCP uses such ACKs to detect that the path drops the option."""
     peer = Accurate()
-    for _ in range(3):
+    for _ in range(4):
         peer.shares()
     peer.turn()
     ack = peer.data(gap=-1)
@@ -190,8 +205,8 @@ def left_out(segments, can, split):
     if not can:
         expect("options of AccECN", [seg for seg in segments if counters(seg)], [])
         return 0
-    expect("SYN or SYN-ACK, and the option of the first two segments after it",
-           [bool(seg.flags & SYN) or bool(counters(seg)) for seg in segments[:3]], [True] * 3)
+    expect("SYN or SYN-ACK, and the option of the first three segments after it",
+           [bool(seg.flags & SYN) or bool(counters(seg)) for seg in segments[:4]], [True] * 4)
     without = [not counters(seg) for seg in segments[1:]]
     if not split:
         expect("two segments without the option", [1 for pair in zip(without, without[1:]) if all(pair)], [])

@@ -3,6 +3,7 @@
 """kmod/hpcc/flow/flow.c: the state of connections is created and freed in time; lifecycle.py tests both modules."""
 
 import contextlib
+import glob
 import os
 import random
 import time
@@ -53,8 +54,13 @@ def test_many():
 
 
 def unreclaimable_kb():
-    """Return the KB of the kernel's unreclaimable objects, after a grace period in which some were freed."""
+    """Return the KB of the kernel's unreclaimable objects, after a grace period in which some were freed. New kernels also
+    keep freed objects for each CPU.
+    """
     time.sleep(3)
+    for cache in glob.glob("/sys/kernel/slab/*/shrink"):
+        with open(cache, "w", encoding="ascii") as file:
+            file.write("1")
     return meminfo_kb("SUnreclaim")
 
 
@@ -71,7 +77,8 @@ def test_memory():
     print(f"# {used:.0f} bytes for a flow")
     # A debug kernel keeps freed memory. In real time other processes also free memory.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
-        expect_in("bytes for a flow", used, 500, 1024)
+        # 910 bytes of a slab, and 64 for the link and its index: 1024 on 6.1. A flow of 1024 bytes would need 1138.
+        expect_in("bytes for a flow", used, 500, 1100)
 
 
 def test_namespaces_apart():

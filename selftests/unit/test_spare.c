@@ -48,71 +48,116 @@ TEST(accecn_find__other_forms_stay)
 	assert_int_equal(FIND(TIMESTAMPS "\xae\x0b\0\0"), -ENOENT);
 }
 
-/* A connection sends a segment of @segs packets whose option is @opt, and leaves the option out
- * whenever it may. Return: whether it left the option out.
+/* A connection, and the number of its segments. */
+struct sender {
+	union hpcc_spare last;
+	u32 sent, now_us, rtt_us;
+};
+
+/* Send a segment of @segs packets whose option is @opt, without the option whenever it may. Return:
+ * whether it left without it.
  */
-static bool drop(struct hpcc_spare *last, const u8 *opt, u32 *sent, u32 segs)
+static bool drop(struct sender *s, const u8 *opt, u32 segs)
 {
-	u32 before = *sent;
+	u32 before = s->sent;
 	bool may;
 
-	*sent += segs;
-	may = hpcc_accecn_may_drop(last, opt, before, *sent);
+	s->sent += segs;
+	may = hpcc_accecn_may_drop(&s->last, opt, before, s->sent, s->now_us, s->rtt_us);
 	if (may)
-		last->segs = *sent;
+		s->last.segs = s->sent;
 	return may;
 }
 
 TEST(accecn_may_drop__in_turns)
 {
-	struct hpcc_spare last = { 0 };
+	struct sender s = { .rtt_us = ~0U };
 	u8 opt[] = ACCECN;
-	u32 sent = 0;
 
-	/* the first two stay, then every second one */
-	for (u32 i = 0; i < 10; i++) {
+	/* the first three stay, then every second one */
+	for (u32 i = 0; i < 11; i++) {
 		opt[10]++;
-		assert_int_equal(drop(&last, opt, &sent, 1 + i % 3), i >= 2 && i % 2 == 0);
+		assert_int_equal(drop(&s, opt, 1 + i % 3), i >= 3 && i % 2);
 	}
 	/* after a segment in between, which nobody has looked at */
-	assert_true(drop(&last, opt, &sent, 1));
-	sent++;
-	assert_true(drop(&last, opt, &sent, 1));
+	s.sent++;
+	assert_true(drop(&s, opt, 1));
+	s.sent++;
+	assert_true(drop(&s, opt, 1));
 }
 
 TEST(accecn_may_drop__changes_stay_twice)
 {
-	static const u32 bytes[] = { 2, 4, 5, 7 };	/* of ECT(1) and CE */
+	static const u32 bytes[] = { 3, 4, 6, 7 };	/* of ECT(1) and CE */
 	u8 opt[] = ACCECN;
 
 	for (u32 i = 0; i < ARRAY_SIZE(bytes); i++) {
-		struct hpcc_spare last = { 0 };
-		u32 sent = 0xfffffffd;
+		struct sender s = { .sent = 0xfffffffd, .rtt_us = ~0U };
 
-		assert_false(drop(&last, opt, &sent, 1));
-		assert_false(drop(&last, opt, &sent, 1));
-		assert_true(drop(&last, opt, &sent, 1));
+		for (u32 j = 0; j < HPCC_ACCECN_LEAST; j++)
+			assert_false(drop(&s, opt, 1));
+		assert_true(drop(&s, opt, 1));
 		opt[bytes[i]]++;
-		sent++;
-		assert_false(drop(&last, opt, &sent, 1));
-		assert_false(drop(&last, opt, &sent, 1));
-		assert_true(drop(&last, opt, &sent, 1));
+		s.sent++;
+		assert_false(drop(&s, opt, 1));
+		assert_false(drop(&s, opt, 1));
+		assert_true(drop(&s, opt, 1));
 		/* a counter that grows in each segment */
 		for (u32 j = 0; j < 5; j++) {
 			opt[bytes[i]]++;
-			assert_false(drop(&last, opt, &sent, 1));
+			assert_false(drop(&s, opt, 1));
 		}
 	}
 }
 
-TEST(sack_may_drop__after_two_segments_that_had_it)
+/* A counter of CE that grows by any number of bytes of a packet has changed. */
+TEST(accecn_may_drop__each_length_is_a_change)
 {
-	struct hpcc_spare last = { 0 };
+	u8 opt[] = ACCECN;
+
+	for (u32 grows = 1; grows < 10000; grows++) {
+		struct sender s = { .rtt_us = ~0U };
+
+		for (u32 j = 0; j < 5; j++) {
+			put_unaligned_be16(j * grows, opt + 6);
+			assert_false(drop(&s, opt, 1));
+		}
+	}
+}
+
+/* RFC 9768, 3.2.3.3: in each RTT three ACKs carry the option, or all if there are fewer. */
+TEST(accecn_may_drop__three_in_each_rtt)
+{
+	u8 opt[] = ACCECN;
+
+	for (u32 per_rtt = 1; per_rtt < 12; per_rtt++) {
+		struct sender s = { .now_us = 0xfffff000, .rtt_us = 10000 };
+
+		for (u32 rtt = 0; rtt < 2000; rtt++) {
+			u32 stayed = 0;
+
+			s.now_us += s.rtt_us - 10 * per_rtt;
+			for (u32 i = 0; i < per_rtt; i++) {
+				s.now_us += 10;
+				stayed += !drop(&s, opt, 1);
+			}
+			assert_true(stayed >= min(per_rtt, 3U) && stayed <= per_rtt / 2 + 2);
+		}
+		/* The RTT is not known yet. */
+		s.rtt_us = 0;
+		for (u32 i = 0; i < 9; i++)
+			assert_false(drop(&s, opt, 1));
+	}
+}
+
+TEST(sack_may_drop__after_three_segments_that_had_it)
+{
+	union hpcc_spare last = { .word = 0 };
 	u8 block[] = "\xff\xff\xff\x10\0\0\0\x08";
 
 	for (u32 i = 0; i < 300; i++) {
-		assert_false(hpcc_sack_may_drop(&last, block));
-		assert_false(hpcc_sack_may_drop(&last, block));
+		for (u32 j = 0; j < HPCC_SACK_LEAST; j++)
+			assert_false(hpcc_sack_may_drop(&last, block));
 		/* in turns */
 		assert_true(hpcc_sack_may_drop(&last, block));
 		assert_false(hpcc_sack_may_drop(&last, block));

@@ -14,14 +14,15 @@
  *	3.2.3.3		A changed counter of CE or ECT(1) is sent at once, and in the next segment.
  *			While only the counter of ECT(0) grows, every n-th ACK carries the option.
  *			Here n is 2 at most (packets before TSO), so the counter cannot grow by
- *			2^22 bytes in between.
+ *			2^22 bytes in between. At least three ACKs per RTT carry the option, or
+ *			all ACKs if there are fewer: in each RTT the first three options stay.
  *
  * SACK blocks behind the first one. Beside timestamps, two blocks leave no room for a record. The
  * first block reports the newest segment (RFC 2018, section 4), so it stays. Other blocks leave
- * only after two segments have reported them: TCP compresses ACKs, so one ACK may be the first to
- * report two blocks (TCP_SACK_BLOCKS_EXPECTED), and the path may lose every second ACK. A peer that
- * gets a block after a block of later data would assume reordering, and send data again. A first
- * block within the second one is a D-SACK (RFC 2883): both stay.
+ * only after three segments have reported them, as section 4 requests: TCP compresses ACKs, so one
+ * ACK may be the first to report two blocks (TCP_SACK_BLOCKS_EXPECTED), and the path may lose ACKs.
+ * A peer that gets a block after a block of later data would assume reordering, and send data
+ * again. A first block within the second one is a D-SACK (RFC 2883): both stay.
  *
  * The functions use no skb, policy or clock.
  */
@@ -39,23 +40,34 @@
 #define HPCC_SACK_HEAD		2
 #define HPCC_SACK_BLOCK		8
 
-/* The options of a connection so far. 8 bits are enough for AccECN: one of 256 changes of a
- * counter may be seen one option later, and an option may stay although it could be left out.
+/* Segments of each RTT in which the AccECN option stays, and segments that report a SACK block
+ * before it may leave.
  */
-struct hpcc_spare {
-	u8 head;	/* of kind, length, ECT(1) and CE of the last AccECN option that stayed */
-	u8 segs;	/* of the segments sent when it was left out, or @head changed */
-	u16 block;	/* hash of a SACK block that stayed; bit 0: it stayed twice, and may leave */
+#define HPCC_ACCECN_LEAST	3
+#define HPCC_SACK_LEAST		3
+
+#define HPCC_SPARE_US_BITS	24
+#define HPCC_SPARE_SEGS_BITS	6
+
+/* The options of a connection so far. A change of the AccECN option may be seen one option later if
+ * the bytes of CE and ECT(1) have the same remainder, and an option may stay although it could be
+ * left out.
+ */
+union hpcc_spare {
+	struct {
+		/* AccECN: when the current RTT began, us, and options that stayed since then */
+		u64 rtt_began	: HPCC_SPARE_US_BITS;
+		u64 stayed	: 2;
+		/* of the segments sent when an option was left out, or @bytes changed */
+		u64 segs	: HPCC_SPARE_SEGS_BITS;
+		/* CE + 3 ECT(1) of the last AccECN option that stayed, bytes */
+		u64 bytes	: 16;
+		/* hash of a SACK block, and segments that reported it, at most HPCC_SACK_LEAST */
+		u64 block	: 14;
+		u64 reported	: 2;
+	};
+	u64 word;
 };
-
-static inline u8 hpcc_accecn_head(const u8 *opt)
-{
-	u64 head = get_unaligned_be64(opt);
-
-	head ^= head >> 32;
-	head ^= head >> 16;
-	return head ^ head >> 8;
-}
 
 /* Find a complete AccECN option and its padding in the @len option bytes of a TCP header. Return:
  * its offset, a multiple of 4, or -ENOENT.
@@ -72,17 +84,28 @@ static inline int hpcc_accecn_find(const u8 *opts, u32 len)
 }
 
 /* Whether a segment may leave without its option @opt. @before, @after: number of segments that the
- * connection sent before this one, and with it. If not, remember that the option leaves.
+ * connection sent before this one, and with it. @now_us, @rtt_us: time and RTT; RTT of ~0 if no data
+ * arrived, so that only the first options of the connection stay. If the option must stay, remember
+ * it.
  */
-static inline bool hpcc_accecn_may_drop(struct hpcc_spare *last, const u8 *opt, u32 before,
-					u32 after)
+static inline bool hpcc_accecn_may_drop(union hpcc_spare *last, const u8 *opt, u32 before,
+					u32 after, u32 now_us, u32 rtt_us)
 {
-	u8 head = hpcc_accecn_head(opt);
+	/* The low 16 bits of the counters. */
+	u16 bytes = get_unaligned_be16(opt + 6) + 3 * get_unaligned_be16(opt + 3);
 
-	if (head == last->head)
-		return (u8)before != last->segs;
-	last->head = head;
-	last->segs = after;
+	if (((now_us - last->rtt_began) & (BIT(HPCC_SPARE_US_BITS) - 1)) >= rtt_us) {
+		last->rtt_began = now_us;
+		last->stayed = 0;
+	}
+	if (bytes != last->bytes) {
+		last->bytes = bytes;
+		last->segs = after;
+	} else if (last->stayed == HPCC_ACCECN_LEAST &&
+		   (before & (BIT(HPCC_SPARE_SEGS_BITS) - 1)) != last->segs) {
+		return true;
+	}
+	last->stayed += last->stayed < HPCC_ACCECN_LEAST;
 	return false;
 }
 
@@ -110,15 +133,20 @@ static inline u32 hpcc_sack_more(const u8 *opts, u32 len, u32 *at)
 }
 
 /* Whether a segment may leave without the SACK block @block and those behind it. */
-static inline bool hpcc_sack_may_drop(struct hpcc_spare *last, const u8 *block)
+static inline bool hpcc_sack_may_drop(union hpcc_spare *last, const u8 *block)
 {
 	u32 edges = get_unaligned_be32(block) + 3 * get_unaligned_be32(block + 4);
 	/* As in hpcc_link_tag(). */
-	u16 hash = edges * 0x9e3779b1U >> 16 | 1;
-	bool may = hash == last->block;
-	bool once = (hash ^ 1) == last->block;
+	u16 hash = edges * 0x9e3779b1U >> 18;
+	bool may = hash == last->block && last->reported == HPCC_SACK_LEAST;
 
-	last->block = once ? hash : hash ^ 1;
+	if (hash != last->block)
+		last->reported = 0;
+	last->block = hash;
+	if (may)
+		last->reported--;
+	else
+		last->reported++;
 	return may;
 }
 

@@ -266,6 +266,7 @@ struct hpcc_flow {
 	bool rx_window_agreed;	/* both ends agreed on receiver mode: the flow holds its module */
 	u8 carrier;		/* enum hpcc_carrier: switches write records into it */
 	u8 device;		/* index in hpcc_net.census, for the device of the last request */
+	u16 audit_seen;		/* bit mask of hops with records since losses were last judged */
 	struct hpcc_flow_echo echo;
 
 	u32 received;		/* number of options with telemetry received */
@@ -279,7 +280,7 @@ struct hpcc_flow {
 	u64 began_us;		/* tcp_mstamp when W began to control, or telemetry first arrived */
 	struct hpcc_flow_silence silence;
 	u32 full_us;		/* tcp_mstamp when Wc was last synchronised, modulo 2^32 */
-	u16 audit_seen;		/* bit mask of hops with records since losses were last judged */
+	u32 id;			/* number of the flow in its network namespace */
 	struct hpcc_flow_prior prior;
 	struct hpcc_path __rcu *path;	/* names of links, while an observer requests them */
 	struct hpcc_remote __rcu *remote;	/* NULL unless the peer may compute W */
@@ -297,9 +298,8 @@ struct hpcc_flow {
 	struct hpcc_flow_event event;
 	u32 ignored[HPCC_IGNORED_MAX];	/* by enum hpcc_ignored */
 
-	struct hpcc_spare spare;	/* written by LOCAL_OUT without a lock (local_out.c) */
 	spinlock_t lock;	/* covers @dead, and writers of @path */
-	u32 id;			/* number of the flow in its network namespace */
+	union hpcc_spare spare;	/* written by LOCAL_OUT without a lock (local_out.c) */
 	struct rcu_head rcu;
 };
 

@@ -300,14 +300,11 @@ static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struc
 					   u32 room, u32 *at, u32 *sack)
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
-	u32 after = hpcc_peek(tcp_sk(flow->sk)->segs_out);
+	u32 after = hpcc_peek(tp->segs_out);
 	u32 before = after - skb_shinfo(seg->skb)->gso_segs;
-	struct hpcc_spare last = {
-		.head = READ_ONCE(flow->spare.head),
-		.segs = READ_ONCE(flow->spare.segs),
-		.block = READ_ONCE(flow->spare.block),
-	};
+	union hpcc_spare last = { .word = READ_ONCE(flow->spare.word) };
 	int accecn = hpcc_accecn_find(opts, len);
 	bool may;
 	u32 more;
@@ -318,10 +315,11 @@ static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struc
 		return 0;
 	if (accecn >= 0 && hpcc_accecn_is_usual(seg->state->net)) {
 		*at = accecn;
-		if (hpcc_accecn_may_drop(&last, opts + accecn, before, after))
+		if (hpcc_accecn_may_drop(&last, opts + accecn, before, after,
+					 hpcc_peek(tp->tcp_mstamp), hpcc_peek(tp->bytes_received) ?
+					 hpcc_peek(tp->srtt_us) >> 3 : ~0U))
 			return HPCC_ACCECN_PADDED;
-		WRITE_ONCE(flow->spare.head, last.head);
-		WRITE_ONCE(flow->spare.segs, last.segs);
+		WRITE_ONCE(flow->spare.word, last.word);
 		return 0;
 	}
 	if (room >= hpcc_opt_len(1))
@@ -332,14 +330,17 @@ static noinline u32 __cold hpcc_spare_find(const struct hpcc_segment *seg, struc
 		return 0;
 	*at = *sack + HPCC_SACK_HEAD + HPCC_SACK_BLOCK + more - len;
 	may = hpcc_sack_may_drop(&last, opts + *at);
-	WRITE_ONCE(flow->spare.block, last.block);
+	WRITE_ONCE(flow->spare.word, last.word);
 	return may ? len : 0;
 }
 
 static noinline bool __cold hpcc_spare_drop(struct hpcc_segment *seg, struct hpcc_flow *flow,
 					    u32 at, u32 len, u32 sack)
 {
-	WRITE_ONCE(flow->spare.segs, hpcc_peek(tcp_sk(flow->sk)->segs_out));
+	union hpcc_spare last = { .word = READ_ONCE(flow->spare.word) };
+
+	last.segs = hpcc_peek(tcp_sk(flow->sk)->segs_out);
+	WRITE_ONCE(flow->spare.word, last.word);
 	if (!hpcc_segment_cut(seg, at, len))
 		return false;
 	if (sack)
