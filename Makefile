@@ -47,6 +47,7 @@ help:
 	@echo '  check-debug   run check-net in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  check-smp     run check-net in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
 	@echo '  check-nic     test ports with the drivers of network cards that QEMU emulates (e1000e, vmxnet3, virtio)'
+	@echo '  check-containers  run Podman, Docker and a CNI plugin in QEMU with the recipes of containers.rst'
 	@echo '  check-icount  check that two equal runs in QEMU with counted instructions give equal results'
 	@echo '  check-cost    compare the instructions per packet of hpcc and fq_codel, counted by QEMU'
 	@echo '  check-all     run all tests on all kernels, print a table (T="vm-7.2": only this row); this takes hours'
@@ -166,6 +167,10 @@ check-smp check-kcsan:
 check-nic:
 	@scripts/install-deps lab test vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/nic.sh
+
+check-containers:
+	@scripts/install-deps lab test vm
+	@HPCC_KERNEL=$(KERNEL) HPCC_CHECK_TIMEOUT=3600 scripts/check selftests/vm/containers.sh
 
 check-icount:
 	@scripts/install-deps lab test vm
@@ -312,6 +317,6 @@ clean:
 
 .PHONY: all help deps deps-bench deps-paper deps-test demo evaluate paper bench-core bench-ldcp bench-lab bench-observe bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-nic check-icount check-cost check-all check-arch coverage style figures modules \
+	check-nic check-containers check-icount check-cost check-all check-arch coverage style figures modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

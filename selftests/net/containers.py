@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The recipes of Documentation/containers.rst. A container here is a process with new user and network namespaces
 (unshare), as those of rootless Docker and Podman, or a new network namespace that root sets up.
+selftests/vm/containers/ tests Podman and Docker themselves.
 """
 
 import ctypes
@@ -129,20 +130,6 @@ def test_port_of_a_container():
     """Root of a container may put a port on its own devices, and change the tables of its own namespace."""
     plugin = f"export TC_LIB_DIR={os.environ['TC_LIB_DIR']}\n"
     expect("port", "qdisc hpcc" in container(plugin + "tc qdisc add dev lo root hpcc rate 1gbit && tc qdisc show dev lo"), True)
-
-
-def test_pod():
-    """A pod whose veth shapes on the host, as with the CNI plugin "bandwidth": hpcc is the child of tbf."""
-    host_default("hpcc")
-    pair = Pair()
-    pair.c.tc("qdisc add dev eth0 root handle 1: tbf rate 1gbit burst 15k latency 10ms",
-              "qdisc add dev eth0 parent 1:1 hpcc bandwidth 1gbit node 7 port 1")
-    client, server = pair.connect()
-    pair.c.ask()
-    for i in range(5):
-        transfer((client, server, pattern(200000, i)))
-    expect("congestion control, hops", (get_cc(client), pair.c.flow(client)["hops"]), ("hpcc", 1))
-    expect("link", list(pair.c.links(client).values()), [(7, 1, 10 ** 9)])
 
 
 def attach_to_cgroup(group, program, kind, place):
