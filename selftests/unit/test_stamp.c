@@ -316,6 +316,23 @@ TEST(walk__every_option_length)
 	}
 }
 
+/* A switch has nothing to write into signed feedback. A request has no tag. */
+TEST(walk__signed_feedback)
+{
+	const struct shape s = { .version = 4, .slots = 2 };
+
+	for (u32 type = 0; type < 8; type++) {
+		bool feedback = type == HPCC_OPT_ECHO || type == HPCC_OPT_IDENTIFY_ECHO ||
+				type == HPCC_OPT_REPORT;
+
+		build(&s);
+		b.p[b.opt + 1] = hpcc_opt_len(1) + HPCC_TAG_LEN;
+		b.p[b.opt + 2] = type << 5;
+		assert_int_equal(walk_built(), feedback ? HPCC_UNSTAMPED_NO_OPTION :
+							  HPCC_UNSTAMPED_MALFORMED);
+	}
+}
+
 /* If an option of another type, such as an echo, precedes the request, the request is found. */
 TEST(walk__skips_other_types)
 {

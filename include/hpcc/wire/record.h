@@ -231,6 +231,20 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 	return opt->type ? 0 : -EINVAL;
 }
 
+/* Whether an option of @len bytes is an ECHO, an IDENTIFY_ECHO or a REPORT. */
+static inline bool hpcc_opt_is_feedback(const u8 *p, u32 len)
+{
+	u8 type = len >= HPCC_OPT_HEAD_LEN ? p[2] >> 5 : 0;
+
+	return type == HPCC_OPT_ECHO || type == HPCC_OPT_IDENTIFY_ECHO || type == HPCC_OPT_REPORT;
+}
+
+/* Whether feedback of @len bytes ends with a tag. */
+static inline bool hpcc_opt_has_tag(u32 len)
+{
+	return len >= hpcc_opt_len(1) + HPCC_TAG_LEN && len % HPCC_RECORD_LEN == 0;
+}
+
 /* Count the invalid records of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO. Each record
  * belongs to a different hop of the path, 1 .. @opt->hops. Requests may have free slots, and an
  * ECHO may have the map of quiet hops. If the number is not 0, the option may belong to another

@@ -26,20 +26,6 @@ struct hpcc_signed {
 	u32 len;
 };
 
-/* Whether an option of @len bytes is an ECHO, an IDENTIFY_ECHO or a REPORT. */
-static inline bool hpcc_opt_is_feedback(const u8 *p, u32 len)
-{
-	u8 type = len >= HPCC_OPT_HEAD_LEN ? p[2] >> 5 : 0;
-
-	return type == HPCC_OPT_ECHO || type == HPCC_OPT_IDENTIFY_ECHO || type == HPCC_OPT_REPORT;
-}
-
-/* Whether feedback of @len bytes ends with a tag. */
-static inline bool hpcc_opt_has_tag(u32 len)
-{
-	return len >= hpcc_opt_len(1) + HPCC_TAG_LEN && len % HPCC_RECORD_LEN == 0;
-}
-
 /* Begin with the bytes in front of the options. */
 static inline void hpcc_signed_begin(struct hpcc_signed *s, const struct hpcc_moment *m)
 {

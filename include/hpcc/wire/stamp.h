@@ -125,7 +125,8 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 		place->opt = opts - f->p + ret;
 		place->len = pos - ret;
 		if (hpcc_opt_decode(opts + ret, place->len, &opt))
-			odd = true;
+			odd |= !hpcc_opt_is_feedback(opts + ret, place->len) ||
+			       !hpcc_opt_has_tag(place->len);
 		else if (hpcc_is_request(&opt))
 			return HPCC_WALK_FOUND;
 	}
