@@ -84,9 +84,9 @@ static inline int hpcc_accecn_find(const u8 *opts, u32 len)
 }
 
 /* Whether a segment may leave without its option @opt. @before, @after: number of segments that the
- * connection sent before this one, and with it. @now_us, @rtt_us: time and RTT; RTT of ~0 if no data
- * arrived, so that only the first options of the connection stay. If the option must stay, remember
- * it.
+ * connection sent before this one, and with it. @now_us, @rtt_us: time and RTT; RTT of ~0 if no
+ * data arrived, so that only the first options of the connection stay. If the option must stay,
+ * remember it.
  */
 static inline bool hpcc_accecn_may_drop(union hpcc_spare *last, const u8 *opt, u32 before,
 					u32 after, u32 now_us, u32 rtt_us)
