@@ -159,6 +159,19 @@ def slow_hop(slow, seconds, part):
     expect("malformed", flow["malformed"], 0)
 
 
+def test_rare():
+    """With a message each 1.2 s, the loads of 7 hops are known, though a request has the records of three hops."""
+    need_virtual_time()
+    path = Path(switches=7, cc=CUBIC)
+    observe(path.a, cgroups())
+    ends = path.connect()
+    for _ in range(20):
+        time.sleep(1.2)
+        transfer((*ends, pattern(1000)))
+    show(run(path.a, "flow"))
+    expect("hops with a load", [hop["hop"] for hop in only(path.a)["hops"] if "u" in hop], [1, 2, 3, 4, 5, 6, 7])
+
+
 def test_commands():
     """top, record and export show observed flows."""
     path = slow_path(MBPS // 4)

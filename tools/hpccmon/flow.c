@@ -199,39 +199,6 @@ bool flow_is_classic(const struct flow *flow)
 	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
 }
 
-/* Records of observed flows are far apart, and u' contains the smaller queue of two records: in a
- * burst after a pause it is 1 for several links, and only the slow link has a queue.
- */
-static double load_of(const struct flow *flow, const struct hop *hop)
-{
-	bool queue = flow->mode == FLOW_OBSERVED && hop->known && flow->T_ns;
-
-	return hop->u + (queue ? (double)hop->qlen_ns / flow->T_ns : 0);
-}
-
-/* The hop with the largest u', as in the window law; NULL: no hop is known. For a quiet hop, whose
- * queue is too short for records, the window law uses eta as u', and lowers it over time.
- */
-const struct hop *flow_holder(const struct flow *flow)
-{
-	const struct hop *hop, *holder = NULL;
-	uint32_t i;
-
-	for (i = 0; i < flow->nr_hops; i++) {
-		hop = &flow->hop[i];
-		if ((hop->known || hop->quiet) &&
-		    (!holder || load_of(flow, hop) > load_of(flow, holder)))
-			holder = hop;
-	}
-	return holder;
-}
-
-/* Whether U is known. hpcc also sets W by the initial U, but an observed flow has none. */
-bool flow_is_measured(const struct flow *flow)
-{
-	return flow->mode != FLOW_OBSERVED || flow_holder(flow);
-}
-
 static const char *text_of(const char *const *texts, size_t nr, uint32_t value)
 {
 	return value < nr ? texts[value] : "?";

@@ -177,14 +177,14 @@ bool monitor_recv(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
 /* flow.c */
 void flow_parse(struct flow *flow, const struct nlmsghdr *nlh);
 double member_value(const void *base, struct member member);
-const struct hop *flow_holder(const struct flow *flow);
 bool flow_is_classic(const struct flow *flow);
-bool flow_is_measured(const struct flow *flow);
 const char *mode_text(uint32_t mode);
 const char *fell_back_text(uint32_t why);
 const char *event_text(uint32_t event);
 
 /* why.c */
+const struct hop *flow_holder(const struct flow *flow);
+bool flow_is_measured(const struct flow *flow);
 bool flow_is_idle(const struct flow *flow);
 const char *why_text(const struct flow *flow, char *text, size_t size);
 

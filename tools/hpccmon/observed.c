@@ -20,8 +20,11 @@
 /* The default of net.hpcc.eta_permille. */
 #define ETA		0.95
 #define Q24		(1 << 24)
-/* A hop without records for this long is no longer reported, if another hop is. */
+/* A hop without records for this long, and for this many times the time between two records, is no
+ * longer reported, if another hop is.
+ */
 #define GONE_NS		2000000000ULL
+#define GONE_APART	4
 /* No congestion window is as large; 8e6 times this value fits 64 bits. */
 #define W_LIMIT		(1ULL << 40)
 /* Flows that are read at once; more than a bucket of the map has. */
@@ -65,22 +68,22 @@ static struct hpcc_sample sample_of(uint64_t record, const struct hpcc_sample *l
 	};
 }
 
-/* Both records of a hop, oldest first, in ns. Return: their number. */
-static unsigned int samples_of(const struct observed_flow *from, uint32_t nr,
-			       struct hpcc_sample sample[2])
+/* Compute u' of a hop from its records. Return: whether u' was measured. */
+static bool measure_hop(struct hpcc_algo *a, const struct hpcc_params *p, uint32_t hop,
+			const struct observed_hop *at, struct hpcc_measure *m)
 {
-	const struct hpcc_sample zero = { .ts = 1ULL << 60, .tx = 1ULL << 60 };
-	const struct observed_hop *hop = &from->hop[nr];
+	struct hpcc_sample sample = { .ts = 1ULL << 60, .tx = 1ULL << 60 };
+	uint8_t scale = at->scale & HPCC_SCALE_MAX;
+	struct hpcc_measure before = {};
 
-	if (!hop->record[0])
-		return 0;
-	if (!hop->record[1] || hop->ns[0] - hop->ns[1] >= OBSERVED_HALF << from->scale) {
-		sample[0] = sample_of(hop->record[0], &zero, from->scale);
-		return 1;
+	if (at->record[1]) {
+		sample = sample_of(at->record[1], &sample, scale);
+		hpcc_measure_link(a, p, &sample, &before);
+	} else {
+		hpcc_measure_quiet(a, p, hop, p->T, &before);
 	}
-	sample[0] = sample_of(hop->record[1], &zero, from->scale);
-	sample[1] = sample_of(hop->record[0], &sample[0], from->scale);
-	return 2;
+	sample = sample_of(at->record[0], &sample, scale);
+	return !hpcc_measure_link(a, p, &sample, m);
 }
 
 static void take_name(struct hop *to, uint64_t name, uint64_t record)
@@ -105,10 +108,10 @@ static void take_name(struct hop *to, uint64_t name, uint64_t record)
 static void measure(struct flow *flow, const struct observed_flow *from,
 		    const struct reader *reader)
 {
+	uint64_t gone_ns = GONE_NS + GONE_APART * from->apart_ns[1];
 	struct hpcc_link links[HPCC_HOPS_MAX] = {};
-	struct hpcc_measure first = {}, m = {};
-	struct hpcc_sample sample[2];
 	struct hpcc_params p = {};
+	struct hpcc_measure m = {};
 	struct hpcc_algo a = {};
 	__u64 newest = 0;
 	uint32_t i;
@@ -117,28 +120,27 @@ static void measure(struct flow *flow, const struct observed_flow *from,
 	hpcc_algo_init(&a, &p);
 	hpcc_algo_links(&a, links, HPCC_HOPS_MAX);
 	for (i = 0; i < flow->nr_hops; i++)
-		newest = max(newest, from->hop[i + 1].ns[0]);
+		newest = max(newest, from->hop[i + 1].last_ns);
 	for (i = 0; i < flow->nr_hops; i++) {
 		const struct observed_hop *at = &from->hop[i + 1];
 		struct hop *to = &flow->hop[i];
-		unsigned int nr = samples_of(from, i + 1, sample);
 
 		to->nr = i + 1;
-		take_name(to, at->name, at->record[0]);
+		take_name(to, at->name, at->last);
 		if (from->quiet & 1U << i) {
-			to->quiet = true;
-			hpcc_measure_quiet(&a, &p, i + 1, p.T, &first);
+			/* Looks are many T apart: u' is that after many round trips. */
+			links[i].quiet = 1 + HPCC_QUIET_STEPS;
 			hpcc_measure_quiet(&a, &p, i + 1, p.T, &m);
-		} else if (nr && newest - at->ns[0] < GONE_NS) {
-			hpcc_measure_link(&a, &p, &sample[0], &first);
-			to->known = nr == 2 && !hpcc_measure_link(&a, &p, &sample[1], &m);
+			to->quiet = true;
+			to->age_us = age_us(reader, from->quiet_ns);
+		} else if (at->record[0] && newest - at->last_ns < gone_ns) {
+			to->known = measure_hop(&a, &p, i + 1, at, &m);
 			to->qlen_ns = links[i].qlen;
-			to->age_us = age_us(reader, at->ns[0]);
+			to->age_us = age_us(reader, at->ns);
 		}
 		to->u = (double)links[i].u_q24 / Q24;
 	}
-	hpcc_measure_end(&a, &p, &m);
-	flow->U = (double)a.U_q24 / Q24;
+	flow->U = (double)m.u_q24 / Q24;
 }
 
 /* Whether an observer could have written this: its name does not prove that it is one. */

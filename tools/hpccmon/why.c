@@ -18,6 +18,42 @@
  */
 #define IDLE_T		64
 #define IDLE_US		100000
+/* The same for an observed flow, which sends requests each 200 ms or more rarely. */
+#define OBSERVED_IDLE_US	2000000
+
+/* Records of observed flows are far apart, and u' contains the smaller queue of two records: in a
+ * burst after a pause it is 1 for several links, and only the slow link has a queue. The u' of a
+ * quiet hop is not measured.
+ */
+static double load_of(const struct flow *flow, const struct hop *hop)
+{
+	if (flow->mode != FLOW_OBSERVED)
+		return hop->u;
+	return hop->quiet ? -1 : hop->u + (double)hop->qlen_ns / flow->T_ns;
+}
+
+/* The hop with the largest u', as in the window law; NULL: no hop is known. For a quiet hop, whose
+ * queue is too short for records, the window law uses eta as u', and lowers it over time.
+ */
+const struct hop *flow_holder(const struct flow *flow)
+{
+	const struct hop *hop, *holder = NULL;
+	uint32_t i;
+
+	for (i = 0; i < flow->nr_hops; i++) {
+		hop = &flow->hop[i];
+		if ((hop->known || hop->quiet) &&
+		    (!holder || load_of(flow, hop) > load_of(flow, holder)))
+			holder = hop;
+	}
+	return holder;
+}
+
+/* Whether U is known. hpcc also sets W by the initial U, but an observed flow has none. */
+bool flow_is_measured(const struct flow *flow)
+{
+	return flow->mode != FLOW_OBSERVED || flow_holder(flow);
+}
 
 static const char *classic_text(const struct flow *flow)
 {
@@ -59,7 +95,8 @@ static uint64_t youngest_us(const struct flow *flow)
 	uint32_t i;
 
 	for (i = 0; i < flow->nr_hops; i++)
-		if (flow->hop[i].known && flow->hop[i].age_us < age)
+		if ((flow->hop[i].known || (flow->hop[i].quiet && flow->mode == FLOW_OBSERVED)) &&
+		    flow->hop[i].age_us < age)
 			age = flow->hop[i].age_us;
 	return age;
 }
@@ -69,7 +106,8 @@ bool flow_is_idle(const struct flow *flow)
 {
 	uint64_t age_us = youngest_us(flow);
 
-	return age_us > IDLE_US && age_us > flow->T_ns * IDLE_T / 1000;
+	return age_us > (flow->mode == FLOW_OBSERVED ? OBSERVED_IDLE_US : IDLE_US) &&
+	       age_us > flow->T_ns * IDLE_T / 1000;
 }
 
 /* The queue of the busiest link, if the queue is a large part of the link's u'. */
@@ -120,17 +158,29 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 static const char *observed_text(const struct flow *flow, char *text, size_t size)
 {
 	const struct hop *hop = flow_holder(flow);
-	char queue[48];
+	bool idle = flow_is_idle(flow);
+	char queue[48], age[16], busiest[96];
 
-	if (hop)
-		snprintf(text, size, "%s sets the window; hop %u (u' %.2f%s) is the busiest; U "
-			 "%.2f, eta %.2f: hpcc would %s W", flow->cc, hop->nr, hop->u,
-			 queue_text(flow, hop, queue), flow->U, flow->eta,
-			 flow->U >= flow->eta ? "reduce" : "increase");
-	else
+	if (!hop) {
 		snprintf(text, size, "%s sets the window; %s", flow->cc, flow->nr_hops ?
 			 "no link has been measured yet" : "no record has arrived yet: this "
 			 "end only receives, or no switch writes telemetry");
+		return text;
+	}
+	if (hop->quiet)
+		snprintf(busiest, sizeof(busiest), "all queues %s too short for records",
+			 idle ? "were" : "are");
+	else
+		snprintf(busiest, sizeof(busiest), "hop %u (u' %.2f%s) %s the busiest", hop->nr,
+			 hop->u, queue_text(flow, hop, queue), idle ? "was" : "is");
+	if (idle)
+		snprintf(text, size, "%s sets the window; the last record arrived %s ago: %s; U "
+			 "%.2f, eta %.2f", flow->cc, time_text(youngest_us(flow) * 1e3, age),
+			 busiest, flow->U, flow->eta);
+	else
+		snprintf(text, size, "%s sets the window; %s; U %.2f, eta %.2f: hpcc would %s W",
+			 flow->cc, busiest, flow->U, flow->eta,
+			 flow->U >= flow->eta ? "reduce" : "increase");
 	return text;
 }
 

@@ -206,7 +206,8 @@ static __always_inline void reserve_syn(struct bpf_sock_ops *ctx)
 /* As hpcc_scale_for(), by bisection: old verifiers reject some loops, so all are unrolled. */
 static __always_inline __u8 scale_for(__u64 t_ns)
 {
-	__u32 units = t_ns >> 13, scale = 0, step;
+	__u64 units = t_ns >> 13;
+	__u32 scale = 0, step;
 
 #pragma unroll
 	for (step = 16; step; step >>= 1) {
@@ -217,6 +218,17 @@ static __always_inline __u8 scale_for(__u64 t_ns)
 	}
 	scale += units;
 	return scale < 31 ? scale : 31;
+}
+
+/* Select the unit of time for the records of the next requests. @apart_ns: time between two records
+ * of a hop.
+ */
+static __noinline int set_scale(struct observed_flow *flow, __u64 apart_ns)
+{
+	__u64 T_ns = flow->T_us * 1000ULL, t_ns = apart_ns >> OBSERVE_T_SHIFT;
+
+	flow->scale = scale_for(t_ns > T_ns ? t_ns : T_ns);
+	return 0;
 }
 
 /* The barrier keeps the compiler from computing an address in the context, which the verifier
@@ -277,8 +289,6 @@ static __always_inline void established(struct bpf_sock_ops *ctx, __u8 caps)
 	flow->netns = bpf_get_netns_cookie(ctx);
 	put_ends(flow, ctx);
 	put_socket(flow, ctx);
-	flow->scale = scale_for(flow->T_us * 1000ULL > OBSERVE_T_MIN_NS ? flow->T_us * 1000ULL :
-				OBSERVE_T_MIN_NS);
 	flow->request_ns = bpf_ktime_get_ns();
 	flow->request_seq = ctx->snd_nxt;
 	flow->spent = FIRST_BYTES;
@@ -390,11 +400,9 @@ static __always_inline void fill_echo(struct observed_flow *flow)
 {
 	__u32 i, hop, nr = 0;
 
-	if (flow->still) {
-		flow->out[0] = bpf_cpu_to_be64((__u64)flow->still << 45);
-		flow->still = 0;
-		nr = 1;
-	}
+	/* The quiet hops have the turn of hop 0. */
+	flow->echo[0] = (__u64)flow->still << 45;
+	flow->fresh |= !!flow->still;
 #pragma unroll
 	for (i = 0; i < HPCC_HOPS_MAX + 1; i++) {
 		hop = (flow->echo_turn + i) & 15;
@@ -406,6 +414,8 @@ static __always_inline void fill_echo(struct observed_flow *flow)
 		flow->fresh &= ~(1U << hop);
 		nr++;
 	}
+	flow->still = flow->fresh & 1 ? flow->still : 0;
+	flow->fresh &= ~1U;
 	flow->echo_turn = (flow->echo_turn + i) & 15;
 	flow->slots = nr;
 }
@@ -422,13 +432,21 @@ static __always_inline __u8 phase_of(struct observed_flow *flow, __u8 *next)
 	return phase;
 }
 
+/* The time since the last option in a data segment. */
+static __always_inline __u64 gap_of(const struct observed_flow *flow, __u64 now)
+{
+	__u64 gap_ns = now - flow->request_ns;
+
+	return gap_ns < OBSERVE_SLOW_NS ? gap_ns : OBSERVE_SLOW_NS;
+}
+
 /* A data segment with an option is sent. */
 static __always_inline void account(struct observed_flow *flow, struct bpf_sock_ops *ctx)
 {
 	__u32 mss = ctx->mss_cache ?: 1, segments = ctx->skb_len / mss + 1;
-	__u64 now = bpf_ktime_get_ns(), gap_ns = now - flow->request_ns;
+	__u64 now = bpf_ktime_get_ns();
 
-	flow->gap_ns = gap_ns < OBSERVE_SLOW_NS ? gap_ns : OBSERVE_SLOW_NS;
+	flow->gap_ns = gap_of(flow, now);
 	flow->request_ns = now;
 	flow->request_seq = ctx->snd_nxt;
 	flow->spent = segments * (HPCC_OPT_HEAD_LEN + flow->slots * HPCC_RECORD_LEN) + SPLIT_BYTES;
@@ -457,8 +475,11 @@ static __always_inline void write_option(struct bpf_sock_ops *ctx)
 		scale = flow->echo_scale;
 		low = flow->echo_hops << 4;
 	} else {
-		bool names = flow->requests++ % NAMES_EVERY == 1;
+		bool names = flow->requests % NAMES_EVERY == 1;
 
+		if (!flow->requests++)
+			set_scale(flow, gap_of(flow, bpf_ktime_get_ns()));
+		flow->scales |= 1U << (flow->scale & 31);
 		type = names ? HPCC_OPT_IDENTIFY : HPCC_OPT_FORWARD;
 		scale = flow->scale;
 		low = names ? phase_of(flow, &flow->next[1]) : phase_of(flow, &flow->next[0]);

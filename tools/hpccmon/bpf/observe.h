@@ -12,19 +12,27 @@
 
 /* A flow sends requests at least this often, if it sends data. */
 #define OBSERVE_SLOW_NS	200000000ULL
-/* The 20-bit counters of records must not advance by half of their period between two records. With
- * this minimum of T in the choice of the unit, half a period is a second, and the unit 2 us.
- */
-#define OBSERVE_T_MIN_NS	16384000ULL
 
-/* Half the period of ts and tx in records. */
+/* Half the period of ts and tx in records. The records of a hop must be closer to each other. */
 #define OBSERVED_HALF	(1ULL << 19)
+/* A unit of time is chosen for which they are 2^16 to 2^17 units apart, unless that is less than
+ * 16 T. The unit stays while they are this many units apart.
+ */
+#define OBSERVE_T_SHIFT		4
+#define OBSERVE_APART_MIN	(1U << 14)
+#define OBSERVE_APART_MAX	(1U << 18)
 
-/* Records are numbers of this host, as for hpcc_record_unpack(). */
+/* Records are numbers of this host, as for hpcc_record_unpack(). Times are of CLOCK_MONOTONIC. */
 struct observed_hop {
-	__u64	record[2];	/* the newest load record, and the one before; 0: none */
-	__u64	ns[2];		/* their arrival, CLOCK_MONOTONIC */
+	__u64	record[2];	/* the last two load records that can be compared, newest first */
+				/* 0: none, or the hop was quiet before record[0] */
+	__u64	ns;		/* arrival of record[0] */
+	__u64	last;		/* the newest load record; 0: none */
+	__u64	last_ns;	/* its arrival */
+	__u64	apart_ns;	/* time between it and the one before; 0: none */
 	__u64	name;		/* identity record; 0: none */
+	__u8	scale;		/* the unit of record[] is 2^scale ns */
+	__u8	last_scale;
 };
 
 /* Written in the order of the members; the kernel's socket lock covers all members. */
@@ -54,6 +62,8 @@ struct observed_flow {
 	__u8	next[2];	/* hops before the next FORWARD and the next IDENTIFY begins */
 	__u8	armed;		/* records that the MSS has room for, until the next segment */
 	__u8	due;		/* a request is due, since the last RTT began */
+	__u64	apart_ns[2];	/* times between the last 3 records of a hop, in order of length */
+	__u32	scales;		/* bit mask of the scales of requests */
 
 	/* Receiver: this end echoes. */
 	__u8	echo_scale;

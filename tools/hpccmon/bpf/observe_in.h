@@ -68,21 +68,50 @@ static __always_inline void take_request(struct observed_flow *flow, __u32 nr, _
 	flow->fresh &= ~(seen << 1);
 }
 
-/* Keep a load record, unless it is of the same burst as the last one, or older. */
-static __always_inline void keep(struct observed_flow *flow, __u32 hop, __u64 record, __u64 now)
+/* Keep a load record, unless it is of the same burst as the last one, or older. After a report that
+ * the hop is quiet, the records before do not count: the link may have sent much or nothing since.
+ */
+static __noinline int keep(struct observed_flow *flow, __u64 record, __u64 now)
 {
-	struct observed_hop *at = &flow->hop[hop];
-	__u64 since = ((record >> 32) - (at->record[0] >> 32)) & 0xfffff;
-	bool same = !((record ^ at->record[0]) >> 52);
+	struct observed_hop *at = &flow->hop[record >> 60];
+	__u64 since = ((record >> 32) - (at->last >> 32)) & 0xfffff;
+	__u64 apart = now - at->last_ns, before = at->apart_ns ?: apart;
+	__u32 bit = 1U << (record >> 60) >> 1;
+	bool quiet = flow->quiet & bit, same = !quiet && !((record ^ at->last) >> 52);
+	__u8 scale = flow->got.scale & 31;
+	bool near = same && scale == at->last_scale && apart < OBSERVED_HALF << scale;
 
-	flow->quiet &= ~(1U << hop >> 1);
-	if (same && now - at->ns[0] < OBSERVED_HALF << flow->scale &&
-	    (since << flow->scale < flow->gap_ns / 2 || since >= OBSERVED_HALF))
-		return;
-	at->record[1] = at->record[0];
-	at->ns[1] = at->ns[0];
-	at->record[0] = record;
-	at->ns[0] = now;
+	flow->quiet &= ~bit;
+	if (near && (since << scale < flow->gap_ns / 2 || since >= OBSERVED_HALF))
+		return 0;
+	if (same) {
+		flow->apart_ns[0] = apart < before ? apart : before;
+		flow->apart_ns[1] = apart < before ? before : apart;
+	}
+	if (near || quiet) {
+		at->record[1] = quiet ? 0 : at->last;
+		at->record[0] = record;
+		at->ns = now;
+		at->scale = scale;
+	} else if (!same) {
+		at->record[0] = 0;
+	}
+	at->apart_ns = same ? apart : 0;
+	at->last = record;
+	at->last_ns = now;
+	at->last_scale = scale;
+	return 0;
+}
+
+/* Change the unit of time if the last three records of a hop were too close for its resolution, or
+ * too far apart for its period. A single pause or burst changes nothing.
+ */
+static __always_inline void choose_scale(struct observed_flow *flow)
+{
+	__u64 far = flow->apart_ns[0] >> flow->scale, near = flow->apart_ns[1] >> flow->scale;
+
+	if (far >= OBSERVE_APART_MAX || (flow->apart_ns[1] && near < OBSERVE_APART_MIN))
+		set_scale(flow, flow->apart_ns[far < OBSERVE_APART_MAX]);
 }
 
 static __always_inline void take_echo(struct observed_flow *flow, bool names)
@@ -103,9 +132,11 @@ static __always_inline void take_echo(struct observed_flow *flow, bool names)
 		} else if (names) {
 			flow->hop[hop].name = v;
 		} else {
-			keep(flow, hop, v, now);
+			keep(flow, v, now);
 		}
 	}
+	load_again();
+	choose_scale(flow);
 }
 
 static __always_inline __u32 read32(const __u8 *p)
@@ -160,7 +191,7 @@ static __noinline int take_option(struct bpf_sock_ops *ctx, struct observed_flow
 	}
 	if (type == HPCC_OPT_FORWARD || type == HPCC_OPT_IDENTIFY) {
 		take_request(flow, nr, type == HPCC_OPT_IDENTIFY);
-	} else if (flow->got.scale != flow->scale || !flow->requests) {
+	} else if (!(flow->scales & 1U << (flow->got.scale & 31))) {
 		flow->malformed++;
 	} else {
 		flow->hops = flow->got.hops;
@@ -171,12 +202,17 @@ static __noinline int take_option(struct bpf_sock_ops *ctx, struct observed_flow
 	return 0;
 }
 
-/* Whether TCP will accept the segment's ACK number. It has checked the sequence number. */
+/* Whether TCP will accept the segment's ACK number. It has checked the sequence number. RFC 5961:
+ * an old ACK is at most the peer's largest window below SND.UNA. A program cannot read this window;
+ * a reordered ACK is less than cwnd below.
+ */
 static __always_inline bool is_acceptable(struct bpf_sock_ops *ctx, __u32 ack)
 {
-	__s32 old = ctx->snd_una - ack;
+	__u64 window = (__u64)ctx->snd_cwnd * ctx->mss_cache;
+	__u32 old = ctx->snd_una - ack;
 
-	return (__s32)(ctx->snd_nxt - ack) >= 0 && (old <= 0 || old <= ctx->bytes_acked);
+	return (__s32)(ctx->snd_nxt - ack) >= 0 &&
+	       ((__s32)old <= 0 || (old <= window && old <= ctx->bytes_acked));
 }
 
 /* Store the offsets of up to two options of our kind, one in each direction. */
