@@ -55,6 +55,7 @@ main()
 	fi
 	# shellcheck source=/dev/null
 	final=$CACHE/$1-$(. /etc/os-release; echo "${VERSION_CODENAME:-unknown}")
+	final+=-$(printf '%s\n' "${@:2}" | sha256sum | cut -c1-12)
 	shift
 	if [ ! -e "$final" ]; then
 		mkdir -p "$CACHE"

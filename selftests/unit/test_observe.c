@@ -241,6 +241,20 @@ TEST(quiet__a_record_after_it_shows_a_busy_link)
 	assert_near(shown.hop[1].u, 0.8, 0.01);
 }
 
+TEST(quiet__a_hop_that_is_not_measured_yet_may_be_the_busiest)
+{
+	begin(168, 2);
+	link_at[1].load = QUIET;
+	link_at[2].load = 1;
+	link_at[2].qlen_ns = 800 * US;
+	request(200 * MS, 3);
+	assert_string_equal(why(), "cubic sets the window; no link has been measured yet");
+	for (u32 i = 0; i < 3; i++)
+		request(200 * MS, 3);
+	look();
+	assert_int_equal(flow_holder(&shown)->nr, 2);
+}
+
 /* ---- Other rules ---- */
 
 TEST(echo__a_hop_with_a_record_and_quiet_hops_take_turns)
@@ -289,4 +303,21 @@ TEST(idle__the_text_is_in_the_past_tense)
 	pass(3600 * SECOND);
 	assert_string_equal(why(), "cubic sets the window; the last record arrived 3600 s ago: "
 			    "hop 1 (u' 1.50, queue 84.0 us) was the busiest; U 1.50, eta 0.95");
+}
+
+TEST(idle__the_age_is_that_of_the_hop_that_is_shown)
+{
+	begin(168, 2);
+	link_at[1].load = 0.3;
+	link_at[2].load = 1;
+	link_at[2].qlen_ns = 84 * US;
+	for (u32 i = 0; i < 10; i++)
+		request(200 * MS, 3);
+	pass(3600 * SECOND);
+	link_at[1].load = QUIET;
+	link_at[2].load = 0.1;
+	link_at[2].qlen_ns = 0;
+	request(MS, 3);
+	assert_string_equal(why(), "cubic sets the window; the last record arrived 3600 s ago: "
+			    "hop 2 (u' 1.50, queue 84.0 us) was the busiest; U 1.50, eta 0.95");
 }

@@ -61,15 +61,18 @@ static bool is_better(const struct flow *a, const struct flow *b)
 	return a->cookie < b->cookie;
 }
 
-/* The values of a flow that is idle or only receives are old. A quiet hop has no records. */
+/* The values of a flow that is idle or only receives are old. A quiet hop has no records; if the
+ * flow is observed, it has an age.
+ */
 static bool is_ruled(const struct flow *flow)
 {
 	uint32_t i;
 
 	for (i = 0; i < flow->nr_hops; i++)
-		if (flow->hop[i].quiet)
+		if (flow->hop[i].quiet && flow->mode != FLOW_OBSERVED)
 			return !flow_is_classic(flow);
-	return !flow_is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
+	return !flow_is_classic(flow) && flow_is_measured(flow) &&
+	       (flow->receiver || flow->busy || !flow_is_idle(flow));
 }
 
 static void show_flow(struct snapshot *snap, const struct flow *flow)

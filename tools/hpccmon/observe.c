@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bpf/observe.h"
@@ -26,6 +27,8 @@
 #define LOOK_MS		200
 /* Every so many looks, check whether other programs are loaded. */
 #define ALONE_LOOKS	5
+/* The result of a check is valid for so long. */
+#define ALONE_NS	3000000000ULL
 /* Default number of flows; their memory, about 1 KB each, is allocated at the start. */
 #define FLOWS		8192
 
@@ -132,31 +135,33 @@ static bool is_attached(const struct bpf_link *link)
 	return bpf_obj_get_info_by_fd(bpf_link__fd(link), &info, &size) || info.cgroup.cgroup_id;
 }
 
-/* Whether no other program is loaded that gets callbacks of sockets. Without CAP_SYS_ADMIN the
- * kernel does not say so.
+/* Return: until when callbacks of sockets count as ours; 0: another program gets them,
+ * or, without CAP_SYS_ADMIN, the kernel does not say so.
  */
-static bool is_alone(const struct bpf_program *own)
+static uint64_t alone_until(const struct bpf_program *own)
 {
 	struct bpf_prog_info info;
 	uint32_t id = 0, nr = 0;
+	struct timespec ts;
 	uint32_t size;
 	int fd, err;
 
+	clock_gettime(CLOCK_MONOTONIC, &ts);
 	while (!bpf_prog_get_next_id(id, &id)) {
 		fd = bpf_prog_get_fd_by_id(id);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		if (fd < 0)
-			return false;
+			return 0;
 		size = sizeof(info);
 		memset(&info, 0, sizeof(info));
 		err = bpf_obj_get_info_by_fd(fd, &info, &size);
 		close(fd);
 		if (err)
-			return false;
+			return 0;
 		nr += info.type == bpf_program__type(own);
 	}
-	return errno == ENOENT && nr == 1;
+	return errno == ENOENT && nr == 1 ? ts.tv_sec * 1000000000ULL + ts.tv_nsec + ALONE_NS : 0;
 }
 
 int cmd_observe(int argc, char **argv)
@@ -190,7 +195,7 @@ int cmd_observe(int argc, char **argv)
 	}
 	fd = open_cgroup(name);
 	bpf = loaded(kind, exid, flows, ended);
-	bpf->bss->alone = is_alone(bpf->progs.hpcc_observe);
+	bpf->bss->alone_until = alone_until(bpf->progs.hpcc_observe);
 	catch_interrupts();
 	link = bpf_program__attach_cgroup(bpf->progs.hpcc_observe, fd);
 	if (!link)
@@ -199,7 +204,7 @@ int cmd_observe(int argc, char **argv)
 	for (look = 1; !interrupted() && is_attached(link); look++) {
 		poll(NULL, 0, LOOK_MS);
 		if (!(look % ALONE_LOOKS))
-			bpf->bss->alone = is_alone(bpf->progs.hpcc_observe);
+			bpf->bss->alone_until = alone_until(bpf->progs.hpcc_observe);
 		if (!full && bpf->bss->missed)
 			fprintf(stderr, "%u flows are observed, and there is no space for more "
 				"(--flows)\n", flows);

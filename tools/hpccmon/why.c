@@ -38,14 +38,19 @@ static double load_of(const struct flow *flow, const struct hop *hop)
 const struct hop *flow_holder(const struct flow *flow)
 {
 	const struct hop *hop, *holder = NULL;
+	bool unknown = false;
 	uint32_t i;
 
 	for (i = 0; i < flow->nr_hops; i++) {
 		hop = &flow->hop[i];
+		unknown |= !hop->known && !hop->quiet;
 		if ((hop->known || hop->quiet) &&
 		    (!holder || load_of(flow, hop) > load_of(flow, holder)))
 			holder = hop;
 	}
+	/* A hop of an observed flow that is not quiet, and not yet measured, may be the busiest. */
+	if (flow->mode == FLOW_OBSERVED && unknown && holder && holder->quiet)
+		return NULL;
 	return holder;
 }
 
@@ -101,13 +106,17 @@ static uint64_t youngest_us(const struct flow *flow)
 	return age;
 }
 
+/* Whether a record of this age is old. */
+static bool is_idle(const struct flow *flow, uint64_t age_us)
+{
+	return age_us > (flow->mode == FLOW_OBSERVED ? OBSERVED_IDLE_US : IDLE_US) &&
+	       age_us > flow->T_ns * IDLE_T / 1000;
+}
+
 /* Whether the last record is old, or no record has arrived. */
 bool flow_is_idle(const struct flow *flow)
 {
-	uint64_t age_us = youngest_us(flow);
-
-	return age_us > (flow->mode == FLOW_OBSERVED ? OBSERVED_IDLE_US : IDLE_US) &&
-	       age_us > flow->T_ns * IDLE_T / 1000;
+	return is_idle(flow, youngest_us(flow));
 }
 
 /* The queue of the busiest link, if the queue is a large part of the link's u'. */
@@ -158,8 +167,9 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 static const char *observed_text(const struct flow *flow, char *text, size_t size)
 {
 	const struct hop *hop = flow_holder(flow);
-	bool idle = flow_is_idle(flow);
 	char queue[48], age[16], busiest[96];
+	uint64_t age_us;
+	bool idle;
 
 	if (!hop) {
 		snprintf(text, size, "%s sets the window; %s", flow->cc, flow->nr_hops ?
@@ -167,6 +177,9 @@ static const char *observed_text(const struct flow *flow, char *text, size_t siz
 			 "end only receives, or no switch writes telemetry");
 		return text;
 	}
+	/* Another hop may have newer records. */
+	age_us = hop->known ? hop->age_us : youngest_us(flow);
+	idle = is_idle(flow, age_us);
 	if (hop->quiet)
 		snprintf(busiest, sizeof(busiest), "all queues %s too short for records",
 			 idle ? "were" : "are");
@@ -175,7 +188,7 @@ static const char *observed_text(const struct flow *flow, char *text, size_t siz
 			 hop->u, queue_text(flow, hop, queue), idle ? "was" : "is");
 	if (idle)
 		snprintf(text, size, "%s sets the window; the last record arrived %s ago: %s; U "
-			 "%.2f, eta %.2f", flow->cc, time_text(youngest_us(flow) * 1e3, age),
+			 "%.2f, eta %.2f", flow->cc, time_text(age_us * 1e3, age),
 			 busiest, flow->U, flow->eta);
 	else
 		snprintf(text, size, "%s sets the window; %s; U %.2f, eta %.2f: hpcc would %s W",

@@ -68,8 +68,10 @@ __u8 kind = HPCC_OPT_KIND_DEFAULT;
 __u16 exid = HPCC_OPT_EXID_DEFAULT;
 /* Flows that have ended stay in the map. */
 bool ended;
-/* No other program of this type is loaded: callbacks of a socket serve this one only. */
-bool alone;
+/* Until then (CLOCK_MONOTONIC, ns) no other program of this type is known: callbacks of a socket
+ * serve this one only. If the loader is stopped, this time passes.
+ */
+__u64 alone_until;
 
 /* Flows that were not observed because the map was full. */
 __u64 missed;
@@ -104,7 +106,7 @@ static __always_inline void add_calls(struct bpf_sock_ops *ctx, int calls)
 static __always_inline void call_for_options(struct bpf_sock_ops *ctx, bool on)
 {
 	int now = ctx->bpf_sock_ops_cb_flags;
-	int calls = on || !alone ? now | WRITE_CALL : now & ~WRITE_CALL;
+	int calls = on || bpf_ktime_get_ns() >= alone_until ? now | WRITE_CALL : now & ~WRITE_CALL;
 
 	if (calls != now)
 		bpf_sock_ops_cb_flags_set(ctx, calls);

@@ -10,7 +10,7 @@
 #define OBSERVE_PROGRAM	"hpcc_observe"
 #define OBSERVED_MAP	"hpcc_observed"
 
-/* A flow sends requests at least this often, if it sends data. */
+/* After this time a request is due, however few bytes were sent. */
 #define OBSERVE_SLOW_NS	200000000ULL
 
 /* Half the period of ts and tx in records. The records of a hop must be closer to each other. */
