@@ -5,8 +5,8 @@
 # and of the packages that they need and this machine lacks. A guest can use them there.
 #
 # The packages are downloaded once, and unpacked in
-# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/NAME-RELEASE, but not installed. Remove
-# this directory to get newer versions.
+# ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/NAME-RELEASE-HASH, but not installed; HASH
+# depends on the list. Remove this directory to get newer versions.
 set -euo pipefail
 
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}

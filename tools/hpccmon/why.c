@@ -187,9 +187,8 @@ static const char *observed_text(const struct flow *flow, char *text, size_t siz
 		snprintf(busiest, sizeof(busiest), "hop %u (u' %.2f%s) %s the busiest", hop->nr,
 			 hop->u, queue_text(flow, hop, queue), idle ? "was" : "is");
 	if (idle)
-		snprintf(text, size, "%s sets the window; the last record arrived %s ago: %s; U "
-			 "%.2f, eta %.2f", flow->cc, time_text(age_us * 1e3, age),
-			 busiest, flow->U, flow->eta);
+		snprintf(text, size, "%s sets the window; %s ago %s; U %.2f, eta %.2f", flow->cc,
+			 time_text(age_us * 1e3, age), busiest, flow->U, flow->eta);
 	else
 		snprintf(text, size, "%s sets the window; %s; U %.2f, eta %.2f: hpcc would %s W",
 			 flow->cc, busiest, flow->U, flow->eta,

@@ -49,9 +49,10 @@
 #define HPCC_SPARE_US_BITS	24
 #define HPCC_SPARE_SEGS_BITS	6
 
-/* The options of a connection so far. A change of the AccECN option may be seen one option later if
- * the bytes of CE and ECT(1) have the same remainder, and an option may stay although it could be
- * left out.
+/* The options of a connection so far, in one word: LOCAL_OUT reads and writes it without a lock,
+ * and of two segments at the same time one may be forgotten. A change of the AccECN option is seen
+ * one option later if the low 16 bits of CE + 3 ECT(1) stay the same. An option may stay although
+ * it could be left out.
  */
 union hpcc_spare {
 	struct {
@@ -84,8 +85,8 @@ static inline int hpcc_accecn_find(const u8 *opts, u32 len)
 }
 
 /* Whether a segment may leave without its option @opt. @before, @after: number of segments that the
- * connection sent before this one, and with it. @now_us, @rtt_us: time and RTT; RTT of ~0 if no
- * data arrived, so that only the first options of the connection stay. If the option must stay,
+ * connection sent before this one, and with it. @now_us: time of any clock. @rtt_us: RTT; ~0 if no
+ * data arrived: then only the first options of the connection must stay. If the option must stay,
  * remember it.
  */
 static inline bool hpcc_accecn_may_drop(union hpcc_spare *last, const u8 *opt, u32 before,
